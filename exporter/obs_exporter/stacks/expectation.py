@@ -1,0 +1,129 @@
+"""What the tables say of a signal before any page is read: the paper half of every verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from obs_exporter.schema import BY_ID, Signal, State
+from obs_exporter.stacks import engine as vllm
+from obs_exporter.stacks.base import Stack
+from obs_exporter.stacks.catalogue import Engine, Registration, catalogue
+from obs_exporter.stacks.model import Answer, Point, Row
+from obs_exporter.stacks.versions import matches, span
+
+
+def expect(stack: Stack, signal_id: str, point: Point) -> Answer:
+    """Say what a stack does with a signal at one pair of versions.
+
+    The stack's own families come first, then its rules, then what the engine registers.
+    """
+    signal = BY_ID[signal_id]
+    rows = stack.rows_for(signal_id, point)
+    if rows:
+        return _published(signal, rows[0], rows[0].family, rows[0].state, stack, point)
+    rule = stack.rule_for(signal_id, point)
+    if rule is not None and not _engine_lacks(signal_id, rule.state, point):
+        return Answer(signal, rule.state, rule.reason, remedy=rule.remedy, cost=rule.cost)
+    if not point.engine:
+        return Answer(signal, State.LOST, "the engine's version is not known")
+    return _by_engine(stack, signal, point)
+
+
+def _engine_lacks(signal_id: str, state: State, point: Point) -> bool:
+    """Whether a rule would call lost or hidden what the engine of this version never had."""
+    if state not in (State.LOST, State.HIDDEN) or signal_id not in vllm.SIGNALS or not point.engine:
+        return False
+    return not vllm.rows_at(signal_id, Engine(point.engine, point.generation), catalogue())
+
+
+def _by_engine(stack: Stack, signal: Signal, point: Point) -> Answer:
+    """Answer from the engine's own table."""
+    having = vllm.rows_at(signal.id, Engine(point.engine, point.generation), catalogue())
+    rows = [(row, entry) for row, entry in having if not row.versions or row in _fitting(row.signal, point)]
+    for row, entry in rows:
+        if entry.status == "registered":
+            prefix = stack.engine_prefixes[0]
+            renamed = prefix != stack.native_prefix and row.state is State.NATIVE
+            state = State.RENAMED if renamed else row.state
+            return _published(signal, row, prefix + row.family, state, stack, point)
+    for row, entry in rows:
+        if entry.status in ("hidden", "conditional"):
+            return _switchable(signal, row, entry, stack, point)
+    return Answer(signal, State.NEVER, _never(signal, point), remedy=_upgrade(signal, point))
+
+
+def _fitting(signal_id: str, point: Point) -> list[Row]:
+    return [row for row in vllm.ROWS if row.signal == signal_id and matches(row.versions, point.engine)]
+
+
+def _published(signal: Signal, row: Row, name: str, state: State, stack: Stack, point: Point) -> Answer:
+    provenance = row.provenance
+    precision = stack.precision(row, name, point, None)
+    return Answer(signal, state, row.note, provenance, precision, name)
+
+
+def _switchable(signal: Signal, row: Row, entry: Registration, stack: Stack, point: Point) -> Answer:
+    hidden = entry.status == "hidden"
+    switch = vllm.hidden_switch(point.engine) if hidden else entry.switch
+    reason = f"vLLM {point.engine} has {stack.native_prefix}{row.family}, but shows it only with {switch}"
+    cost = "the release after next removes it" if hidden else ""
+    return Answer(
+        signal, State.HIDDEN, reason, native_name=stack.native_prefix + row.family, remedy=f"start the engine with {switch}",
+        cost=cost,
+    )  # fmt: skip
+
+
+def _lifespans(signal: Signal, generation: str) -> list[tuple[str, str]]:
+    """Return the first and last release of each row that carries a signal in one generation."""
+    spans = []
+    for row in vllm.ROWS:
+        if row.signal == signal.id:
+            having = catalogue().having(row.family, generation)
+            fitting = [release for release in having if matches(row.versions, release)]
+            spans += [(fitting[0], fitting[-1])] if fitting else []
+    return spans
+
+
+def _never(signal: Signal, point: Point) -> str:
+    generations = [(name, _lifespans(signal, name)) for name in ("V0", "V1")]
+    having = [f"{name} from {span_start(spans)}" for name, spans in generations if spans]
+    where = f" (vLLM has it in {', '.join(having)})" if having else ""
+    return f"vLLM {point.engine} with the {point.generation} engine has no such metric{where}"
+
+
+def span_start(spans: Sequence[tuple[str, str]]) -> str:
+    """Return the first release of several lifespans, in release order."""
+    order = catalogue().releases
+    return min((first for first, _ in spans), key=order.index)
+
+
+def _upgrade(signal: Signal, point: Point) -> str:
+    spans = _lifespans(signal, "V1")
+    return f"upgrade vLLM to {span_start(spans)} or newer" if spans else ""
+
+
+def merge(answers: Sequence[tuple[Point, Answer]]) -> Answer:
+    """Make one answer of those at several possible versions: the newest's, with the others named.
+
+    ``answers`` is never empty and in rising order of version.
+    """
+    newest = answers[-1][1]
+    if len({(answer.state, answer.remedy) for _, answer in answers}) == 1:
+        return newest
+    groups: list[tuple[Answer, list[str]]] = []
+    for point, answer in answers:
+        version = point.stack or f"{point.engine} {point.generation}"
+        if groups and (groups[-1][0].state, groups[-1][0].remedy) == (answer.state, answer.remedy):
+            groups[-1][1].append(version)
+        else:
+            groups.append((answer, [version]))
+    named = [f"{span(versions)}: {answer.state}" for answer, versions in groups]
+    remedies = [f"{span(versions)}: {answer.remedy}" for answer, versions in groups if answer.remedy]
+    several = len({answer.remedy for answer, _ in groups if answer.remedy}) > 1
+    return replace(
+        newest,
+        reason=f"{newest.reason}; the version is not known, by version {', '.join(named)}".lstrip("; "),
+        remedy="; ".join(remedies) if several else newest.remedy,
+    )
+
