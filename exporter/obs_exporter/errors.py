@@ -1,8 +1,8 @@
 """The errors that a person sees.
 
-    click.ClickException
-    └── InputError          exit code 2: wrong usage, unreadable or unreachable input
-        └── ConfigError     a configuration file, with the place in it
+click.ClickException
+└── InputError          exit code 2: wrong usage, unreadable or unreachable input
+    └── ConfigError     a configuration file, with the place in it
 """
 
 from __future__ import annotations

@@ -97,7 +97,9 @@ def main() -> None:
     with source.open(newline="", encoding="utf-8") as handle:
         catalogue = build(list(csv.DictReader(handle)))
     lines = json.dumps(catalogue, indent=None, ensure_ascii=False, separators=(",", ":"))
-    target.write_text(lines.replace('},"', '},\n"').replace('"families":{', '\n"families":{\n') + "\n", encoding="utf-8")
+    target.write_text(
+        lines.replace('},"', '},\n"').replace('"families":{', '\n"families":{\n') + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from requests.adapters import HTTPAdapter
 ACCEPT = "text/plain;version=0.0.4"
 MAX_BYTES = 32 * 1024 * 1024
 """A page of 2,300 series is 0.9 MB; what is above this limit is no metrics page of a sane server."""
+DEFAULT_TIMEOUT = 8.0
+"""Seconds for a whole fetch: below the 10 s that Prometheus grants a scrape by default."""
 _CHUNK = 64 * 1024
 
 
@@ -33,12 +35,12 @@ class FetchError(Exception):
 class Access:
     """How to reach one target.
 
-    ``timeout`` bounds the whole fetch in seconds, ``connect_timeout`` the TCP connect. The bearer token is read from its
-    file at each fetch, since mounted tokens rotate; it is never kept, logged or shown.
+    ``timeout`` bounds the whole fetch in seconds, ``connect_timeout`` the TCP connect. The bearer token is read from
+    its file at each fetch, since mounted tokens rotate; it is never kept, logged or shown.
     """
 
     url: str
-    timeout: float = 8.0
+    timeout: float = DEFAULT_TIMEOUT
     connect_timeout: float = 2.0
     bearer_token_file: str = ""
     ca_file: str = ""

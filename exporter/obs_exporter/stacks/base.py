@@ -9,6 +9,7 @@ from obs_exporter.exposition import Page, Wanted
 from obs_exporter.schema import BY_ID, Precision, State
 from obs_exporter.stacks import engine as vllm
 from obs_exporter.stacks.catalogue import Engine, catalogue
+from obs_exporter.stacks.endpoints import Endpoint
 from obs_exporter.stacks.mapping import LabelRule
 from obs_exporter.stacks.model import Answer, Point, Row, Rule
 from obs_exporter.stacks.versions import UNKNOWN, Known, key, matches
@@ -39,12 +40,12 @@ class Stack:
     """One serving stack as tables.
 
     ``engine_prefixes`` are the spellings of the engine's prefix on this stack's pages, the one to trust first;
-    ``native_prefix`` is the bare engine's. ``passes`` names the engine signals that the stack lets through at all
-    (None: every one). ``markers`` are beginnings of family names that only this stack prints. ``page`` is where its
-    page is found. ``releases`` are those whose facts were read, oldest first. ``is_engine``: the stack is the engine
-    alone. ``complete``: the page shows every registered family from the start, so that absence means something.
-    ``pins_first``: a release carries exactly one engine, which is surer than what the families suggest.
-    ``mangled_prefixes`` are spellings that only a content negotiation makes. ``log_place`` says where the engine's log is.
+    ``native_prefix`` is the bare engine's. ``mangled_prefixes`` are spellings that only a content negotiation makes.
+    ``markers`` are beginnings of family names that only this stack prints, ``lookalikes`` beginnings of the layer's own
+    families that would pass for the engine's. ``page`` is where its page is found. ``releases`` are those whose facts
+    were read, oldest first. ``is_engine``: the stack is the engine alone. ``complete``: the page shows every registered
+    family from the start, so that absence means something. ``pins_first``: a release carries exactly one engine, which
+    is surer than what the families suggest. ``endpoints`` tell versions. ``log_place`` says where the engine's log is.
     """
 
     name: str
@@ -61,10 +62,12 @@ class Stack:
     complete: bool = True
     pins_first: bool = True
     mangled_prefixes: tuple[str, ...] = ("vllm_",)
+    lookalikes: tuple[str, ...] = ()
     label_rule: LabelRule = field(
         default_factory=lambda: LabelRule(vllm.LABELS["model"], vllm.LABELS["engine"], vllm.ROUTER_LABEL)
     )
     evidence_families: tuple[str, ...] = ()
+    endpoints: tuple[Endpoint, ...] = ()
     log_place: str = ""
 
     # -- what to read ---------------------------------------------------------------------------------------------
@@ -87,7 +90,7 @@ class Stack:
         names = (*page.types, *page.samples)
         for prefix in self.engine_prefixes:
             for name in names:
-                if not name.startswith(prefix) or name.endswith("_created"):
+                if not name.startswith(prefix) or name.endswith("_created") or name.startswith(self.lookalikes):
                     continue
                 stem = name[len(prefix) :]
                 if stem not in known and stem + "_total" in known:

@@ -46,7 +46,7 @@ ROWS: tuple[Row, ...] = (
     _row("kv_cache_capacity", "cache_config_info", _GAUGE, product=("kv_cache_size_tokens",), versions=">=0.24",
          note="a label of cache_config_info"),
     _row("kv_cache_capacity", "cache_config_info", _GAUGE, product=("num_gpu_blocks", "block_size"),
-         state=State.DERIVED, note="num_gpu_blocks x block_size, labels of cache_config_info; one KV cache group assumed"),
+         state=State.DERIVED, note="num_gpu_blocks x block_size, labels of cache_config_info; one KV cache group"),
     _row("kv_cache_max_concurrency", "cache_config_info", _GAUGE, product=("kv_cache_max_concurrency",),
          versions=">=0.24", note="a label of cache_config_info"),
     _row("preemptions", "num_preemptions_total", _COUNTER),

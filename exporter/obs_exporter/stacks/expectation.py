@@ -50,7 +50,7 @@ def _by_engine(stack: Stack, signal: Signal, point: Point) -> Answer:
     for row, entry in rows:
         if entry.status in ("hidden", "conditional"):
             return _switchable(signal, row, entry, stack, point)
-    return Answer(signal, State.NEVER, _never(signal, point), remedy=_upgrade(signal, point))
+    return Answer(signal, State.NEVER, _never(signal, point), remedy=_upgrade(signal))
 
 
 def _fitting(signal_id: str, point: Point) -> list[Row]:
@@ -69,8 +69,8 @@ def _switchable(signal: Signal, row: Row, entry: Registration, stack: Stack, poi
     reason = f"vLLM {point.engine} has {stack.native_prefix}{row.family}, but shows it only with {switch}"
     cost = "the release after next removes it" if hidden else ""
     return Answer(
-        signal, State.HIDDEN, reason, native_name=stack.native_prefix + row.family, remedy=f"start the engine with {switch}",
-        cost=cost,
+        signal, State.HIDDEN, reason, native_name=stack.native_prefix + row.family,
+        remedy=f"start the engine with {switch}", cost=cost,
     )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def span_start(spans: Sequence[tuple[str, str]]) -> str:
     return min((first for first, _ in spans), key=order.index)
 
 
-def _upgrade(signal: Signal, point: Point) -> str:
+def _upgrade(signal: Signal) -> str:
     spans = _lifespans(signal, "V1")
     return f"upgrade vLLM to {span_start(spans)} or newer" if spans else ""
 
@@ -109,21 +109,16 @@ def merge(answers: Sequence[tuple[Point, Answer]]) -> Answer:
     ``answers`` is never empty and in rising order of version.
     """
     newest = answers[-1][1]
-    if len({(answer.state, answer.remedy) for _, answer in answers}) == 1:
-        return newest
-    groups: list[tuple[Answer, list[str]]] = []
+    groups: dict[tuple[State, str], list[str]] = {}
     for point, answer in answers:
-        version = point.stack or f"{point.engine} {point.generation}"
-        if groups and (groups[-1][0].state, groups[-1][0].remedy) == (answer.state, answer.remedy):
-            groups[-1][1].append(version)
-        else:
-            groups.append((answer, [version]))
-    named = [f"{span(versions)}: {answer.state}" for answer, versions in groups]
-    remedies = [f"{span(versions)}: {answer.remedy}" for answer, versions in groups if answer.remedy]
-    several = len({answer.remedy for answer, _ in groups if answer.remedy}) > 1
+        version = point.stack or f"vLLM {point.engine}"
+        groups.setdefault((answer.state, answer.remedy), []).append(version)
+    if len(groups) == 1:
+        return newest
+    named = [f"{state} for {span(versions)}" for (state, _), versions in groups.items()]
+    remedies = [f"{span(versions)}: {remedy}" for (_, remedy), versions in groups.items() if remedy]
     return replace(
         newest,
-        reason=f"{newest.reason}; the version is not known, by version {', '.join(named)}".lstrip("; "),
-        remedy="; ".join(remedies) if several else newest.remedy,
+        reason=f"{newest.reason}; the version is not known: {', '.join(named)}".removeprefix("; "),
+        remedy="; ".join(remedies) if len(remedies) > 1 else newest.remedy,
     )
-

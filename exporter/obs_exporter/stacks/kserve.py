@@ -10,6 +10,7 @@ from obs_exporter.exposition import Page
 from obs_exporter.schema import Kind, Provenance, State
 from obs_exporter.stacks import engine
 from obs_exporter.stacks.base import GPU_RULE, LAYER_SIGNALS, Pin, Stack, without_value
+from obs_exporter.stacks.endpoints import ENGINE_VERSION
 from obs_exporter.stacks.model import Answer, Point, Row, Rule
 from obs_exporter.stacks.vllm import SERVER_FAMILIES, SPELLINGS, VllmStack
 
@@ -51,7 +52,7 @@ _SWITCH = (
 RULES = (
     Rule(
         frozenset({"layer_request_duration", "layer_requests_queued"}), State.NOT_APPLICABLE,
-        "in Standard mode no layer stands in the request path; in Knative mode queue-proxy's own page (port 9091) has it",
+        "in Standard mode no layer stands in the request path; in Knative mode queue-proxy's page (port 9091) has it",
         remedy=_SWITCH,
         source="knative/serving 1.15 to 1.23",
     ),
@@ -65,8 +66,8 @@ RULES = (
 
 THROUGH_QPEXT = Rule(
     engine.SIGNALS, State.LOST,
-    "this page came through KServe's metrics aggregator (qpext), which discards what it cannot type: behind a Prometheus 2 "
-    "scraper that is every gauge and histogram",
+    "this page came through KServe's metrics aggregator (qpext), which discards what it cannot type: behind a "
+    "Prometheus 2 scraper that is every gauge and histogram",
     remedy="scrape the kserve-container's own port 8080 with Accept: text/plain;version=0.0.4, not port 9088",
     source="kserve qpext/cmd/qpext/main.go, 0.10 to 0.20",
 )  # fmt: skip
@@ -96,9 +97,8 @@ class KserveStack(VllmStack):
 def _through_qpext(page: Page, stack: Stack) -> bool:
     """Whether the aggregator added its labels to the engine's series."""
     names = stack.engine_families(page).values()
-    return any(
-        all(label in sample.labels for label in _QPEXT_LABELS) for name in names for sample in page.samples.get(name, [])[:1]
-    )
+    firsts = [page.samples[name][0] for name in names if page.samples.get(name)]
+    return any(all(label in first.labels for label in _QPEXT_LABELS) for first in firsts)
 
 
 STACK = KserveStack(
@@ -114,5 +114,6 @@ STACK = KserveStack(
     pins_first=False,
     mangled_prefixes=("vllm_", "kserve_vllm_"),
     evidence_families=SERVER_FAMILIES,
+    endpoints=(ENGINE_VERSION,),
     log_place="the standard output of the pod's kserve-container",
 )

@@ -10,7 +10,6 @@ from obs_exporter.schema import Kind, Precision, Provenance, Series, Signal, Sta
 from obs_exporter.stacks.versions import UNKNOWN, Known, matches
 
 
-
 @dataclass(frozen=True, slots=True)
 class Row:
     """One native family that carries a signal.

@@ -15,8 +15,9 @@ from obs_exporter.schema import Kind, Precision, Provenance, State
 from obs_exporter.stacks import engine
 from obs_exporter.stacks.base import GPU_RULE, Pin, Stack, without_value
 from obs_exporter.stacks.catalogue import catalogue
+from obs_exporter.stacks.endpoints import ENGINE_VERSION, Endpoint
 from obs_exporter.stacks.mapping import LabelRule
-from obs_exporter.stacks.model import Answer, Point, Row, Rule
+from obs_exporter.stacks.model import Answer, Claims, Point, Row, Rule
 from obs_exporter.stacks.versions import UNKNOWN, Known, key, matches
 
 RELEASES = (
@@ -112,6 +113,17 @@ ROWS = (
 )  # fmt: skip
 
 
+def models(document: object) -> Claims:
+    """Read ``GET /v1/models``: Ray's own metadata was called ``rayllm_metadata`` up to 2.48 and ``metadata`` after."""
+    data = document.get("data") if isinstance(document, dict) else None
+    cards = [card for card in data if isinstance(card, dict)] if isinstance(data, list) else []
+    for field, specifier in (("rayllm_metadata", "<2.49"), ("metadata", ">=2.49")):
+        if any(field in card for card in cards):
+            fitting = tuple(release for release in RELEASES if matches(specifier, release))
+            return Claims(stack_version=Known(fitting, f"/v1/models ({field})"))
+    return Claims()
+
+
 class RayServeStack(Stack):
     """The page of a Ray node's metrics agent."""
 
@@ -188,7 +200,9 @@ STACK = RayServeStack(
     rules=RULES,
     pins=PINS,
     complete=False,
+    lookalikes=("ray_vllm_engine_stats_", "ray_vllm_arg_usage_stats_"),
     label_rule=LabelRule(("model_name", "model_id"), ("engine",)),
     evidence_families=_LLM_EVIDENCE,
-    log_place="the replica's worker-*.out under /tmp/ray/session_latest/logs (2.44: of the actor _EngineBackgroundProcess)",
+    endpoints=(ENGINE_VERSION, Endpoint("/v1/models", models)),
+    log_place="the replica's worker-*.out under /tmp/ray/session_latest/logs (2.44: actor _EngineBackgroundProcess)",
 )

@@ -12,7 +12,7 @@ from obs_exporter.stacks.base import Stack
 from obs_exporter.stacks.expectation import expect, merge
 from obs_exporter.stacks.identity import Identity, identify
 from obs_exporter.stacks.mapping import Mapped, apply
-from obs_exporter.stacks.model import Answer, Claims, Oddity, Reading, Row
+from obs_exporter.stacks.model import Answer, Claims, Oddity, Point, Reading, Row
 from obs_exporter.stacks.versions import matches
 
 
@@ -98,12 +98,12 @@ def _candidates(stack: Stack, page: Page, signal: Signal, identity: Identity) ->
             if _fits(row, point.engine) is fitting:
                 for prefix in stack.engine_prefixes:
                     name = prefix + row.family
-                    if _on_page(row, name, page):
+                    if _on_page(name, page):
                         yield row, name, prefix
     ranked = stack.rows_for(signal.id, point)
     others = [row for row in stack.rows if row.signal == signal.id and row not in ranked]
     for row in (*ranked, *others):
-        if _on_page(row, row.family, page):
+        if _on_page(row.family, page):
             yield row, row.family, ""
 
 
@@ -111,7 +111,7 @@ def _fits(row: Row, version: str) -> bool:
     return not version or matches(row.versions, version)
 
 
-def _on_page(row: Row, name: str, page: Page) -> bool:
+def _on_page(name: str, page: Page) -> bool:
     return any(name + suffix in page.samples for suffix in ("", "_bucket", "_count"))
 
 
@@ -135,17 +135,15 @@ def _name_oddities(row: Row, name: str, prefix: str, stack: Stack, identity: Ide
     if prefix and prefix in stack.mangled_prefixes:
         yield Oddity(
             "renamed_by_negotiation",
-            f"families begin with {prefix} in place of {stack.native_prefix}: a scraper that asks for OpenMetrics without "
-            "escaping=allow-utf-8 gets them so from prometheus_client 0.23 and newer",
+            f"families begin with {prefix} in place of {stack.native_prefix}: a scraper that asks for OpenMetrics "
+            "without escaping=allow-utf-8 gets them so from prometheus_client 0.23 and newer",
             remedy="scrape with Accept: text/plain;version=0.0.4 (scrape_protocols: [PrometheusText0.0.4])",
         )
 
 
 def _absent(stack: Stack, page: Page, signal: Signal, identity: Identity) -> Answer:
     """Answer for a signal that the page has no value of."""
-    answers = [
-        (point, stack.lacking(expect(stack, signal.id, point), point, page)) for point in identity.points
-    ]
+    answers = [(point, stack.lacking(expect(stack, signal.id, point), point, page)) for point in identity.points]
     return merge(answers)
 
 
@@ -163,4 +161,3 @@ def _with_model(answers: list[Answer]) -> Iterator[Answer]:
 def _named(series: Series, model: str) -> Series:
     labels = dict(series.labels)
     return replace(series, labels=tuple(sorted((labels | {"model": labels.get("model") or model}).items())))
-

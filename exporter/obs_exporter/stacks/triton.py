@@ -7,11 +7,14 @@ they are the layer's numbers, never the engine's.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from obs_exporter.exposition import Page
 from obs_exporter.schema import Kind, Provenance, State
 from obs_exporter.stacks import engine
 from obs_exporter.stacks.base import GPU_SIGNALS, Pin, Stack, without_value
-from obs_exporter.stacks.model import Answer, Point, Row, Rule
+from obs_exporter.stacks.endpoints import Endpoint
+from obs_exporter.stacks.model import Answer, Claims, Point, Row, Rule
 from obs_exporter.stacks.versions import UNKNOWN, Known, key
 
 RELEASES = (
@@ -28,8 +31,8 @@ SERVER_VERSIONS = {
 
 PINS = (
     Pin("24.07", "0.5.0.post1"), Pin("24.08", "0.5.3.post1"), Pin("24.10", "0.5.5"), Pin("25.01", "0.6.3.post1"),
-    Pin("25.02", "0.7.0", generation="V0"), Pin("25.03", "0.7.3", generation="V0"), Pin("25.04", "0.8.1", generation="V0"),
-    Pin("25.05", "0.8.4", generation="V0"), Pin("25.06", "0.9.0.1", generation="V0"),
+    Pin("25.02", "0.7.0", generation="V0"), Pin("25.03", "0.7.3", generation="V0"),
+    Pin("25.04", "0.8.1", generation="V0"), Pin("25.05", "0.8.4", generation="V0"), Pin("25.06", "0.9.0.1", generation="V0"),
     Pin("25.08", "0.9.2", generation="V0"), Pin("25.09", "0.10.1.1", generation="V0"), Pin("25.10", "0.10.2"),
     Pin("25.11", "0.11.0"), Pin("25.12", "0.11.1"), Pin("26.01", "0.13.0"), Pin("26.02", "0.15.1"),
     Pin("26.03", "0.16.0"), Pin("26.04", "0.19.0"),
@@ -48,13 +51,13 @@ _V0_LOG = "the engine's periodic line on tritonserver's standard output has it (
 _LOGGED = frozenset({"requests_running", "requests_waiting", "kv_cache_usage", "kv_cache_capacity"})
 
 
-def _switch(value: str, versions: str) -> Rule:
+def _switch(value: str, versions: str, note: str = "") -> Rule:
     """The switch of the vLLM backend with the value that a span of releases wants."""
     return Rule(
         PASSED, State.HIDDEN,
-        "the vLLM backend exports it only with REPORT_CUSTOM_METRICS; disable_log_stats in model.json must not be true",
-        remedy=f'set parameters: {{ key: "REPORT_CUSTOM_METRICS" value: {{ string_value: "{value}" }} }} in config.pbtxt '
-        "and reload the model",
+        "the vLLM backend exports it only with REPORT_CUSTOM_METRICS; disable_log_stats must not be true",
+        remedy=f'set parameters: {{ key: "REPORT_CUSTOM_METRICS" value: {{ string_value: "{value}" }} }} '
+        f"in config.pbtxt and reload the model{note}",
         stack_versions=versions, source=_SOURCE,
     )  # fmt: skip
 
@@ -65,11 +68,12 @@ RULES = (
     Rule(frozenset({"request_duration"}), State.LOST, "the vLLM backend exports it from 24.09 on",
          remedy="upgrade Triton to 24.09 or newer", stack_versions="<24.09", source=_SOURCE),
     _switch("yes", "<24.12"),
-    _switch("true", ""),
+    _switch("true", ">=24.12"),
+    _switch("true", "", ' (24.08 to 24.11 want "yes" instead)'),
     Rule(_LOGGED, State.LOST, "the vLLM backend never exports it", remedy=f"{_SIDE_PORT}; {_V0_LOG}",
          stack_versions="<25.10", source=_SOURCE),
     Rule(engine.SIGNALS, State.LOST, "the vLLM backend never exports it", remedy=_SIDE_PORT, source=_SOURCE),
-    Rule(frozenset({"layer_requests_ongoing"}), State.NEVER, "Triton counts the requests that wait, not those it holds open",
+    Rule(frozenset({"layer_requests_ongoing"}), State.NEVER, "Triton counts what waits, not what it holds open",
          source="triton core src/metrics.cc, r24.07 to r26.06"),
 )  # fmt: skip
 
@@ -103,8 +107,39 @@ ROWS = (
     _trt("kv_cache_usage", "nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type", "fraction"),
 )
 
-_SINCE = (("nv_model_load_duration_secs", "24.11"),)
-"""Families that every Triton with a loaded model prints from a release on."""
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A family that a loaded model always prints from one release on (``since``) or up to one (``until``).
+
+    ``beside`` must be on the page for the mark to mean anything.
+    """
+
+    family: str
+    beside: str
+    since: str = ""
+    until: str = ""
+
+    def fits(self, release: str, page: Page) -> bool:
+        """Whether a release agrees with the presence or absence of the family."""
+        if self.beside not in page.types:
+            return True
+        printed = key(release) >= key(self.since) if self.since else key(release) <= key(self.until)
+        return printed is (self.family in page.types)
+
+
+MARKS = (
+    Mark("nv_model_load_duration_secs", "nv_inference_request_success", since="24.11"),
+    Mark("vllm:e2e_request_latency_seconds", "vllm:time_to_first_token_seconds", since="24.09"),
+    Mark("vllm:request_params_best_of", "vllm:e2e_request_latency_seconds", until="24.12"),
+)
+
+
+def server_version(document: object) -> Claims:
+    """Read Triton's ``GET /v2``: ``{"name": "triton", "version": "2.51.0", ...}`` on its HTTP port (8000)."""
+    version = document.get("version") if isinstance(document, dict) else None
+    release = SERVER_VERSIONS.get(version, "") if isinstance(version, str) else ""
+    return Claims(stack_version=Known((release,), f"/v2 ({version})") if release else UNKNOWN)
 
 
 class TritonStack(Stack):
@@ -114,19 +149,16 @@ class TritonStack(Stack):
         """Say why the page is not Triton's; a side port's page, with the engine's families alone, is accepted."""
         if any(name.startswith("nv_") for name in page.types) or self.engine_families(page):
             return ""
-        return "no nv_ family is on this page: Triton prints them on port 8002 (its OpenAI front end: 9000), path /metrics"
+        return "no nv_ family is on this page: Triton prints them on port 8002 (OpenAI front end: 9000), path /metrics"
 
     def stack_version(self, page: Page) -> Known:
         """Narrow the release by families that exist only from one on."""
-        candidates = RELEASES
-        if not any(name.startswith("nv_inference") for name in page.types):
+        if not any(sample.value for sample in page.samples.get("nv_inference_request_success", [])):
             return UNKNOWN
-        for family, since in _SINCE:
-            if family in page.types:
-                candidates = tuple(release for release in candidates if key(release) >= key(since))
-            elif any(sample.value for sample in page.samples.get("nv_inference_request_success", [])):
-                candidates = tuple(release for release in candidates if key(release) < key(since))
-        return Known(candidates, "the families of the page")
+        fitting = tuple(release for release in RELEASES if all(mark.fits(release, page) for mark in MARKS))
+        return (
+            Known(fitting, "the families of the page") if fitting else Known((), "the families fit no published image")
+        )
 
     def lacking(self, answer: Answer, point: Point, page: Page) -> Answer:
         """With the switch seen on, what it lets through and is not there waits for its first observation."""
@@ -150,6 +182,7 @@ STACK = TritonStack(
     rules=RULES,
     pins=PINS,
     complete=False,
-    evidence_families=("nv_inference_request_success", "nv_model_load_duration_secs"),
+    evidence_families=("nv_inference_request_success",),
+    endpoints=(Endpoint("/v2", server_version),),
     log_place="tritonserver's standard output (the periodic line only with the V0 engine, up to 25.09)",
 )

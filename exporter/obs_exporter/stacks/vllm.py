@@ -7,6 +7,7 @@ from obs_exporter.schema import State
 from obs_exporter.stacks import engine
 from obs_exporter.stacks.base import GPU_RULE, LAYER_SIGNALS, Stack, without_value
 from obs_exporter.stacks.catalogue import catalogue
+from obs_exporter.stacks.endpoints import ENGINE_VERSION
 from obs_exporter.stacks.model import Answer, Point, Rule
 
 SPELLINGS = ("vllm:", "vllm_", "kserve_vllm:", "kserve_vllm_")
@@ -62,5 +63,6 @@ STACK = VllmStack(
     is_engine=True,
     mangled_prefixes=("vllm_", "kserve_vllm_"),
     evidence_families=SERVER_FAMILIES,
+    endpoints=(ENGINE_VERSION,),
     log_place="the server's standard output",
 )
