@@ -38,10 +38,4 @@ def count(stack: Stack, page: Page, body: bytes) -> Counts:
     families = real_families(page.types)
     lines = body.split(b"\n")
     series = sum(1 for line in lines if line.strip() and not line.startswith(b"#"))
-    engine = sum(1 for name in families if name.startswith(stack.engine_prefixes) and not _layer(stack, name))
-    return Counts(len(families), engine, series, len(page.types))
-
-
-def _layer(stack: Stack, name: str) -> bool:
-    """Whether a family that begins like the engine's is the layer's own (Ray's ``ray_vllm_engine_stats_*``)."""
-    return name.startswith(stack.lookalikes)
+    return Counts(len(families), len(stack.engine_families(page)), series, len(page.types))

@@ -43,7 +43,7 @@ class Damage:
 
 @dataclass(slots=True)
 class Page:
-    """The wanted part of one page.
+    """The wanted part of one page; ``problem`` says why it is no whole metrics page, or is "".
 
     ``samples`` maps a sample name as printed to its samples in page order; only wanted names are there. ``types`` maps
     every family that the page declares, wanted or not, to its type: a page without any is no metrics page.
@@ -53,7 +53,11 @@ class Page:
     types: dict[str, str] = field(default_factory=dict)
     damaged: int = 0
     damage: list[Damage] = field(default_factory=list)
-    cut: str = ""
+    problem: str = ""
+
+    def has(self, family: str) -> bool:
+        """Whether the page has samples of a family, of whatever kind."""
+        return any(family + suffix in self.samples for suffix in ("", *SUFFIXES))
 
     def kind(self, name: str) -> str:
         """Return the declared type of a family, or "" where the page declares none.
@@ -103,15 +107,19 @@ def parse(body: bytes, wanted: Wanted, *, openmetrics: bool = False) -> Page:
     """Parse the wanted samples of a page; ``openmetrics`` says that the server declared that format.
 
     Never raises on bad input: damaged lines are counted in the result, a page that ends inside a line or without the
-    ``# EOF`` that its OpenMetrics form demands has ``cut`` set to the reason.
+    ``# EOF`` that its OpenMetrics form demands has ``problem`` set to the reason.
     """
-    page = Page()
+    page = Page(problem=_no_metrics(body))
+    if page.problem:
+        return page
     lines = body.split(b"\n")
     if lines and lines[-1].strip():
-        page.cut = "the page ends in the middle of a line"
+        page.problem = "the page ends in the middle of a line"
         lines.pop()
     elif openmetrics and not body.rstrip().endswith(b"# EOF"):
-        page.cut = "the OpenMetrics page ends without its # EOF"
+        page.problem = "the OpenMetrics page ends without its # EOF"
+    elif _ends_inside_family(lines):
+        page.problem = "the page ends in the middle of a family"
     _read_types(page, lines)
     memo: dict[bytes, Mapping[str, str] | None] = {b"": {}}
     samples: dict[bytes, list[Sample]] = {}
@@ -131,6 +139,24 @@ def parse(body: bytes, wanted: Wanted, *, openmetrics: bool = False) -> Page:
             samples[name] = [parsed]
     page.samples = {name.decode("utf-8", "replace"): found for name, found in samples.items()}
     return page
+
+
+def _no_metrics(body: bytes) -> str:
+    """Say what a body is that declares no family, or ""."""
+    if body.startswith(_TYPE) or b"\n" + _TYPE in body:
+        return ""
+    start = body.lstrip()[:1]
+    if not start:
+        return "the page is empty (Triton's metrics port answers so on every path but /metrics)"
+    nature = {b"<": "HTML", b"{": "JSON", b"[": "JSON"}.get(start, "no metrics page: it has no # TYPE line")
+    return f"the page is {nature}"
+
+
+def _ends_inside_family(lines: list[bytes]) -> bool:
+    """Whether the last line cannot be a page's last: a HELP line, or a bucket below the last one of its histogram."""
+    last = next((line for line in reversed(lines) if line.strip()), b"")
+    below = b"_bucket{" in last and b'le="' in last and b'le="+Inf"' not in last
+    return last.startswith(b"# HELP ") or (below and not last.startswith(b"#"))
 
 
 def _read_types(page: Page, lines: list[bytes]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import sys
@@ -33,15 +32,24 @@ def render(report: Report) -> str:
     terminal = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
     console = Console(
-        file=io.StringIO(), width=max(width, 80), force_terminal=terminal, no_color=not terminal, highlight=False,
+        width=max(width, 80), force_terminal=terminal, no_color=not terminal, highlight=False,
         color_system="auto" if terminal else None, legacy_windows=False,
     )  # fmt: skip
+    console.begin_capture()
     _head(console, report)
+    if not report.reading.reachable:
+        console.print("Nothing can be said of any signal: no page could be read.", style="bold red")
+        return _plain(console)
     console.print(_signals(report))
     _remedies(console, report)
     _findings(console, report)
     _summary(console, report)
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    return _plain(console)
+
+
+def _plain(console: Console) -> str:
+    """Return what was printed, without the blanks that fill up lines."""
+    lines = console.end_capture().splitlines()
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 

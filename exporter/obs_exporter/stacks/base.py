@@ -87,16 +87,22 @@ class Stack:
         """
         known = catalogue().types
         found: dict[str, str] = {}
-        names = (*page.types, *page.samples)
         for prefix in self.engine_prefixes:
-            for name in names:
+            for name in page.types:
                 if not name.startswith(prefix) or name.endswith("_created") or name.startswith(self.lookalikes):
                     continue
                 stem = name[len(prefix) :]
                 if stem not in known and stem + "_total" in known:
                     stem += "_total"
                 found.setdefault(stem, name)
-        return found
+        return {stem: self._as_sampled(stem, name, page) for stem, name in found.items()}
+
+    def _as_sampled(self, stem: str, declared: str, page: Page) -> str:
+        """Return the spelling under which a declared family has samples, else the declared one."""
+        for prefix in self.engine_prefixes:
+            if page.has(prefix + stem):
+                return prefix + stem
+        return declared
 
     # -- who it is ------------------------------------------------------------------------------------------------
 
@@ -105,6 +111,13 @@ class Stack:
         if any(name.startswith(self.markers) for name in page.types) or self.engine_families(page):
             return ""
         return f"no family of {self.title} is on this page"
+
+    def made_up(self, page: Page) -> tuple[int, int]:
+        """Count the engine families on a page that a router made up from its own view, and all with samples."""
+        foreign = self.label_rule.foreign
+        names = [name for name in self.engine_families(page).values() if page.samples.get(name)]
+        fakes = [name for name in names if foreign and all(foreign in sample.labels for sample in page.samples[name])]
+        return len(fakes), len(names)
 
     def stack_version(self, page: Page) -> Known:  # noqa: ARG002 - stacks whose pages tell override this
         """Return what the page tells of the stack's version."""

@@ -111,12 +111,13 @@ def merge(answers: Sequence[tuple[Point, Answer]]) -> Answer:
     newest = answers[-1][1]
     groups: dict[tuple[State, str], list[str]] = {}
     for point, answer in answers:
-        version = point.stack or f"vLLM {point.engine}"
+        version = point.stack or point.engine
         groups.setdefault((answer.state, answer.remedy), []).append(version)
     if len(groups) == 1:
         return newest
-    named = [f"{state} for {span(versions)}" for (state, _), versions in groups.items()]
-    remedies = [f"{span(versions)}: {remedy}" for (_, remedy), versions in groups.items() if remedy]
+    who = "" if answers[-1][0].stack else "vLLM "
+    named = [f"{state} for {who}{span(versions)}" for (state, _), versions in groups.items()]
+    remedies = [f"{who}{span(versions)}: {remedy}" for (_, remedy), versions in groups.items() if remedy]
     return replace(
         newest,
         reason=f"{newest.reason}; the version is not known: {', '.join(named)}".removeprefix("; "),

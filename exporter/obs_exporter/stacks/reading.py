@@ -32,11 +32,11 @@ def read_nothing(stack: Stack, claims: Claims, problem: str) -> Reading:
 
 def read_page(stack: Stack, page: Page, claims: Claims) -> Reading:
     """Map one page and judge what it lacks."""
-    problem = page.cut or _no_metrics(page) or stack.unrecognised(page)
+    problem = page.problem or stack.unrecognised(page) or _only_made_up(stack, page)
     if problem:
         return read_nothing(stack, claims, problem)
     identity = identify(stack, page, claims)
-    oddities = [*_page_oddities(page), *identity.oddities]
+    oddities = [*_page_oddities(stack, page), *identity.oddities]
     answers = []
     for signal in SIGNALS:
         answer, found = _answer(stack, page, signal, identity)
@@ -47,13 +47,18 @@ def read_page(stack: Stack, page: Page, claims: Claims) -> Reading:
     return Reading(stack.name, identity.stack, identity.engine, identity.generation, filled, unique)
 
 
-def _no_metrics(page: Page) -> str:
-    if page.types:
+def _only_made_up(stack: Stack, page: Page) -> str:
+    fakes, names = stack.made_up(page)
+    if not fakes or fakes < names:
         return ""
-    return "this is no metrics page: it has no # TYPE line (an empty 200, HTML and JSON look like this)"
+    return "these vllm: families are a router's own view of its servers (label server): scrape the engines themselves"
 
 
-def _page_oddities(page: Page) -> Iterator[Oddity]:
+def _page_oddities(stack: Stack, page: Page) -> Iterator[Oddity]:
+    fakes, _ = stack.made_up(page)
+    if fakes:
+        message = f"{fakes} families have series that a router made up from its own view (label server); not used"
+        yield Oddity("router_series", message, remedy="scrape the engines themselves")
     if page.damaged:
         first = page.damage[0]
         yield Oddity("damaged_lines", f"{page.damaged} damaged lines, the first is line {first.line}: {first.text}")
@@ -98,21 +103,17 @@ def _candidates(stack: Stack, page: Page, signal: Signal, identity: Identity) ->
             if _fits(row, point.engine) is fitting:
                 for prefix in stack.engine_prefixes:
                     name = prefix + row.family
-                    if _on_page(name, page):
+                    if page.has(name):
                         yield row, name, prefix
     ranked = stack.rows_for(signal.id, point)
     others = [row for row in stack.rows if row.signal == signal.id and row not in ranked]
     for row in (*ranked, *others):
-        if _on_page(row.family, page):
+        if page.has(row.family):
             yield row, row.family, ""
 
 
 def _fits(row: Row, version: str) -> bool:
     return not version or matches(row.versions, version)
-
-
-def _on_page(name: str, page: Page) -> bool:
-    return any(name + suffix in page.samples for suffix in ("", "_bucket", "_count"))
 
 
 def _published(

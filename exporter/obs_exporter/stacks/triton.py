@@ -32,7 +32,8 @@ SERVER_VERSIONS = {
 PINS = (
     Pin("24.07", "0.5.0.post1"), Pin("24.08", "0.5.3.post1"), Pin("24.10", "0.5.5"), Pin("25.01", "0.6.3.post1"),
     Pin("25.02", "0.7.0", generation="V0"), Pin("25.03", "0.7.3", generation="V0"),
-    Pin("25.04", "0.8.1", generation="V0"), Pin("25.05", "0.8.4", generation="V0"), Pin("25.06", "0.9.0.1", generation="V0"),
+    Pin("25.04", "0.8.1", generation="V0"), Pin("25.05", "0.8.4", generation="V0"),
+    Pin("25.06", "0.9.0.1", generation="V0"),
     Pin("25.08", "0.9.2", generation="V0"), Pin("25.09", "0.10.1.1", generation="V0"), Pin("25.10", "0.10.2"),
     Pin("25.11", "0.11.0"), Pin("25.12", "0.11.1"), Pin("26.01", "0.13.0"), Pin("26.02", "0.15.1"),
     Pin("26.03", "0.16.0"), Pin("26.04", "0.19.0"),

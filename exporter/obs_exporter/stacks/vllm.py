@@ -14,6 +14,9 @@ SPELLINGS = ("vllm:", "vllm_", "kserve_vllm:", "kserve_vllm_")
 """``vllm_`` is what prometheus_client >= 0.23 makes of it for an OpenMetrics scraper without escaping=allow-utf-8 (that
 is Prometheus 2); ``kserve_vllm:`` are the twins that Open Data Hub's monitors add by relabelling."""
 
+LAYER_MARKERS = ("nv_inference_", "ray_serve_", "ray_vllm", "ray_node_")
+"""Families of layers that carry the engine's own beside theirs, or instead of them."""
+
 SERVER_FAMILIES = ("http_requests_total", "http_request_duration_seconds", "http_request_duration_highr_seconds")
 """Families of vLLM's HTTP server, which stay when the engine's own are off."""
 
@@ -30,6 +33,9 @@ class VllmStack(Stack):
 
     def unrecognised(self, page: Page) -> str:
         """Say why the page is not vLLM's; a vLLM whose stats are off is told by its HTTP server's families."""
+        layer = next((name for name in page.types if name.startswith(LAYER_MARKERS)), "")
+        if layer:
+            return f"this page is a serving layer's, not the engine's own: it has {layer}"
         if self.engine_families(page) or stats_are_off(page):
             return ""
         return (
