@@ -35,6 +35,30 @@ class Pin:
     generation: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """A page that may not be asked more often than every ``seconds``: at these versions a scrape takes values away."""
+
+    stack_versions: str
+    seconds: float
+    reason: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWait:
+    """The layer's own queue as a difference: its published duration less the time inside the replicas behind it.
+
+    ``inner`` is the histogram family of the time inside, ``label`` names the deployment in it, ``ingress`` are
+    beginnings of the names of deployments that the layer's edge calls itself; ``factor`` turns its unit into seconds.
+    """
+
+    inner: str
+    label: str
+    ingress: tuple[str, ...]
+    factor: float
+
+
 @dataclass(frozen=True)
 class Stack:
     """One serving stack as tables.
@@ -46,6 +70,8 @@ class Stack:
     were read, oldest first. ``is_engine``: the stack is the engine alone. ``complete``: the page shows every registered
     family from the start, so that absence means something. ``pins_first``: a release carries exactly one engine, which
     is surer than what the families suggest. ``endpoints`` tell versions. ``log_place`` says where the engine's log is.
+    ``cadences`` bound how often its page may be asked. ``layer_wait`` says of which two families the layer's queue is
+    the difference. ``admitted_by`` is the layer signal whose count is that of the requests handed to the engine.
     """
 
     name: str
@@ -69,6 +95,9 @@ class Stack:
     evidence_families: tuple[str, ...] = ()
     endpoints: tuple[Endpoint, ...] = ()
     log_place: str = ""
+    cadences: tuple[Cadence, ...] = ()
+    layer_wait: LayerWait | None = None
+    admitted_by: str = ""
 
     # -- what to read ---------------------------------------------------------------------------------------------
 
@@ -77,7 +106,8 @@ class Stack:
         engine = {name for row in vllm.ROWS for name in row.families()}
         spelled = {prefix + name for prefix in self.engine_prefixes for name in engine}
         own = {name for row in self.rows for name in row.families()}
-        return Wanted(spelled | own | set(self.evidence_families))
+        inner = {self.layer_wait.inner} if self.layer_wait is not None else set()
+        return Wanted(spelled | own | inner | set(self.evidence_families))
 
     def engine_families(self, page: Page) -> dict[str, str]:
         """Return the engine families on a page, by their name without prefix, with the spelling that was found.
@@ -122,6 +152,12 @@ class Stack:
     def stack_version(self, page: Page) -> Known:  # noqa: ARG002 - stacks whose pages tell override this
         """Return what the page tells of the stack's version."""
         return UNKNOWN
+
+    def cadence_of(self, version: Known) -> Cadence | None:
+        """Return the bound on asking at a version: that of any release that is possible."""
+        possible = (cadence for cadence in self.cadences for release in version.candidates
+                    if matches(cadence.stack_versions, release))  # fmt: skip
+        return next(possible, None)
 
     def pinned(self, stack_release: str) -> Pin | None:
         """Return the engine that a stack release carries: its own pin or that of the newest older one."""

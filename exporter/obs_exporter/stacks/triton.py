@@ -184,6 +184,7 @@ STACK = TritonStack(
     pins=PINS,
     complete=False,
     evidence_families=("nv_inference_request_success",),
+    admitted_by="layer_queue_wait",
     endpoints=(Endpoint("/v2", server_version),),
     log_place="tritonserver's standard output (the periodic line only with the V0 engine, up to 25.09)",
 )
