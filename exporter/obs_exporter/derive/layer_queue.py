@@ -28,13 +28,26 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """What is published, and what it stood at when the counters behind it last restarted."""
+class Rising:
+    """A published number that never falls: what it stood at when the counters behind it last restarted, and since."""
 
-    sum: float = 0.0
-    count: float = 0.0
-    base_sum: float = 0.0
-    base_count: float = 0.0
+    value: float = 0.0
+    base: float = 0.0
+
+    def seen(self, since: float, *, restarted: bool) -> Rising:
+        """Return it after a look that finds ``since`` counted since the last restart."""
+        base = self.value if restarted else self.base
+        return Rising(max(self.value, base + since), base)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The sum of the waits in seconds with its bounds, and the number of requests, over restarts of the layer."""
+
+    sum: Rising = Rising()
+    low: Rising = Rising()
+    high: Rising = Rising()
+    count: Rising = Rising()
     last_count: float = 0.0
 
 
@@ -44,20 +57,15 @@ def step(state: State, outer: Sums, inner: Sums) -> State:
     The processes behind the two report every 10 s, each at its own moment, so one may be ahead: the inner sum is scaled
     to the outer count. What is published never falls; where counters restarted it goes on from where it was.
     """
-    base_sum, base_count = state.base_sum, state.base_count
-    if outer.count < state.last_count:
-        base_sum, base_count = state.sum, state.count
+    restarted = outer.count < state.last_count
     inside = inner.sum * outer.count / inner.count if inner.count else 0.0
     return State(
-        max(state.sum, base_sum + max(0.0, outer.sum - inside)),
-        max(state.count, base_count + outer.count),
-        base_sum, base_count, outer.count,
-    )  # fmt: skip
-
-
-def bounds(outer: Sums, inner: Sums) -> tuple[float, float]:
-    """Return the least and the most that the difference of two sums can be, by their buckets."""
-    return max(0.0, outer.low - inner.high), max(0.0, outer.high - inner.low)
+        state.sum.seen(max(0.0, outer.sum - inside), restarted=restarted),
+        state.low.seen(max(0.0, outer.low - inner.high), restarted=restarted),
+        state.high.seen(max(0.0, outer.high - inner.low), restarted=restarted),
+        state.count.seen(outer.count, restarted=restarted),
+        outer.count,
+    )
 
 
 def at_the_edge(series: Iterable[Series]) -> Sums:

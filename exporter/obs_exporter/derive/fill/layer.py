@@ -23,22 +23,21 @@ def fill(draft: Draft, context: Context) -> None:
     outer, inner = layer_queue.at_the_edge(edge.series), layer_queue.behind_it(context.page, facts)
     if inner is None or not inner.count:
         return
-    signal = BY_ID["layer_queue_wait"]
-    if edge.precision is not Precision.EXACT:
-        _bounds(draft, outer, inner)
-        return
     state = context.memory.layer = layer_queue.step(context.memory.layer, outer, inner)
-    series = Histogram(labelled(""), ((math.inf, state.count),), state.sum)
+    if edge.precision is not Precision.EXACT:
+        _bounds(draft, state)
+        return
+    signal = BY_ID["layer_queue_wait"]
+    series = Histogram(labelled(""), ((math.inf, state.count.value),), state.sum.value)
     name = f"{edge.native_name} - {facts.inner}"
     draft.put(Answer(signal, State.DERIVED, _REASON, Provenance.COMPUTED, Precision.EXACT, name, series=(series,)))
 
 
-def _bounds(draft: Draft, outer: layer_queue.Sums, inner: layer_queue.Sums) -> None:
+def _bounds(draft: Draft, state: layer_queue.State) -> None:
     """Say between which bounds the sum lies, and publish no value."""
-    low, high = layer_queue.bounds(outer, inner)
     before = draft.answers["layer_queue_wait"]
     reason = f"{before.reason}; sums are rebuilt from buckets, so their difference has bounds only"
     draft.put(replace(before, reason=reason))
-    draft.extras.append(Extra(before.signal.id, SUM_LOWER, low))
-    if math.isfinite(high):
-        draft.extras.append(Extra(before.signal.id, SUM_UPPER, high))
+    draft.extras.append(Extra(before.signal.id, SUM_LOWER, state.low.value))
+    if math.isfinite(state.high.value):
+        draft.extras.append(Extra(before.signal.id, SUM_UPPER, state.high.value))
