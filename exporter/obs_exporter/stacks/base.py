@@ -11,7 +11,7 @@ from obs_exporter.stacks import engine as vllm
 from obs_exporter.stacks.catalogue import Engine, catalogue
 from obs_exporter.stacks.endpoints import Endpoint
 from obs_exporter.stacks.mapping import LabelRule
-from obs_exporter.stacks.model import Answer, Point, Row, Rule
+from obs_exporter.stacks.model import Answer, Point, Regained, Row, Rule
 from obs_exporter.stacks.versions import UNKNOWN, Known, key, matches
 
 GPU_SIGNALS = frozenset({"gpu_memory_used", "gpu_memory_total", "gpu_utilization"})
@@ -71,7 +71,8 @@ class Stack:
     family from the start, so that absence means something. ``pins_first``: a release carries exactly one engine, which
     is surer than what the families suggest. ``endpoints`` tell versions. ``log_place`` says where the engine's log is.
     ``cadences`` bound how often its page may be asked. ``layer_wait`` says of which two families the layer's queue is
-    the difference. ``admitted_by`` is the layer signal whose count is that of the requests handed to the engine.
+    the difference. ``regained`` is how signals come back that its page lacks. ``admitted_by`` is the layer signal whose
+    count is that of the requests handed to the engine.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Stack:
     markers: tuple[str, ...]
     rows: tuple[Row, ...] = ()
     rules: tuple[Rule, ...] = ()
+    regained: tuple[Regained, ...] = ()
     pins: tuple[Pin, ...] = ()
     native_prefix: str = "vllm:"
     is_engine: bool = False
@@ -181,6 +183,10 @@ class Stack:
     def rule_for(self, signal: str, point: Point) -> Rule | None:
         """Return the first rule that holds."""
         return next((rule for rule in self.rules if rule.holds(signal, point)), None)
+
+    def way_back(self, signal: str, point: Point) -> Regained | None:
+        """Return how a signal comes back that the page lacks, or None."""
+        return next((way for way in self.regained if way.holds(signal, point)), None)
 
     def lacking(self, answer: Answer, point: Point, page: Page) -> Answer:
         """Turn what the tables say into an answer for a page that has no value of the signal.

@@ -81,6 +81,33 @@ class Rule:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Regained:
+    """How signals come back that a stack does not publish at some versions: what the exporter derives or reads.
+
+    ``how`` is the way, ``needs`` what the user has to give or switch on for it ("" where nothing). ``precision`` is
+    that of the values. ``generation`` is the engine's, "" for any. The first that holds answers.
+    """
+
+    signals: frozenset[str]
+    state: State
+    precision: Precision
+    how: str
+    needs: str = ""
+    stack_versions: str = ""
+    engine_versions: str = ""
+    generation: str = ""
+
+    def holds(self, signal: str, point: Point) -> bool:
+        """Whether the signal comes back so at a point; an unknown version satisfies no bound."""
+        return (
+            signal in self.signals
+            and self.generation in ("", point.generation)
+            and _inside(self.stack_versions, point.stack)
+            and _inside(self.engine_versions, point.engine)
+        )
+
+
 def _inside(specifier: str, version: str) -> bool:
     return not specifier or bool(version and matches(specifier, version))
 

@@ -17,7 +17,7 @@ from obs_exporter.stacks.base import GPU_RULE, Cadence, LayerWait, Pin, Stack, w
 from obs_exporter.stacks.catalogue import catalogue
 from obs_exporter.stacks.endpoints import ENGINE_VERSION, Endpoint
 from obs_exporter.stacks.mapping import LabelRule
-from obs_exporter.stacks.model import Answer, Claims, Point, Row, Rule
+from obs_exporter.stacks.model import Answer, Claims, Point, Regained, Row, Rule
 from obs_exporter.stacks.versions import UNKNOWN, Known, key, matches
 
 RELEASES = (
@@ -118,6 +118,17 @@ LAYER_WAIT = LayerWait(
 )
 """The deployments that the HTTP proxy calls itself: the routers of Serve LLM; of another app, its one deployment."""
 
+REGAINED = (
+    *engine.log_ways("the V0 engine's periodic line is in a worker-*.out or .err, under load", stack_versions="<2.47"),
+    *engine.START_WAYS,
+    Regained(frozenset({"layer_queue_wait"}), State.DERIVED, Precision.EXACT,
+             "time at the proxy less time inside the ingress replicas", stack_versions="<2.52"),
+    Regained(frozenset({"queue_wait"}), State.LOG, Precision.EXACT,
+             "the queue time in the replica's line of each finished request", engine.LOG, stack_versions="<2.49",
+             generation="V0"),
+)  # fmt: skip
+"""From Ray 2.47 on nobody asks the V1 engine for its periodic line; its start-up lines are there."""
+
 CADENCES = (
     Cadence(">=2.52,<2.57", 10.0,
             "a scrape clears Ray's gauges, and they come back every 10 s: a page asked more often blanks every other "
@@ -216,6 +227,7 @@ STACK = RayServeStack(
     lookalikes=("ray_vllm_engine_stats_", "ray_vllm_arg_usage_stats_"),
     label_rule=LabelRule(("model_name", "model_id"), ("engine",)),
     evidence_families=_LLM_EVIDENCE,
+    regained=REGAINED,
     cadences=CADENCES,
     layer_wait=LAYER_WAIT,
     endpoints=(ENGINE_VERSION, Endpoint("/v1/models", models)),

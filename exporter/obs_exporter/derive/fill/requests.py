@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from obs_exporter.derive import in_flight
 from obs_exporter.derive.context import Context
 from obs_exporter.derive.model import OPEN_GAUGE, Draft, counts, scalars
@@ -12,7 +10,6 @@ from obs_exporter.stacks.model import Answer
 
 _INSIDE = "requests admitted less requests finished; those that end in an error stay in it until the engine is at rest"
 _WAITING = "requests inside the engine less its slots (max_num_seqs): at least so many wait"
-_SLOTS = "give max_num_seqs (--max-num-seqs): requests inside the engine beyond its slots wait, a lower bound"
 
 
 def fill(draft: Draft, context: Context) -> None:
@@ -33,15 +30,10 @@ def fill(draft: Draft, context: Context) -> None:
     if draft.answers["layer_requests_ongoing"].state in OPEN_GAUGE:
         series = tuple(Scalar(labels, model.inside) for labels, model in sorted(models.items()))
         _put(draft, "layer_requests_ongoing", _INSIDE, Precision.EXACT, series)
-    waiting = draft.answers["requests_waiting"]
     slots = context.settings.max_num_seqs
-    if waiting.state not in OPEN_GAUGE:
-        return
-    if slots:
+    if slots and draft.answers["requests_waiting"].state in OPEN_GAUGE:
         bounds = tuple(Scalar(labels, model.waiting_at_least(slots)) for labels, model in sorted(models.items()))
         _put(draft, "requests_waiting", _WAITING, Precision.LOWER_BOUND, bounds)
-    else:
-        draft.put(replace(waiting, remedy="; or ".join(filter(None, (waiting.remedy, _SLOTS)))))
 
 
 def _put(draft: Draft, signal: str, reason: str, precision: Precision, series: tuple[Scalar, ...]) -> None:
