@@ -35,9 +35,9 @@ class Total:
     """
 
     value: float = 0.0
-    last: Mapping[Hashable, float] = field(default_factory=dict)
+    last: Mapping[str, float] = field(default_factory=dict)
 
-    def seen(self, now: Mapping[Hashable, float]) -> Total:
+    def seen(self, now: Mapping[str, float]) -> Total:
         """Return the total after seeing the counters: a lower number means that one began again at zero."""
         value = self.value
         for key, new in now.items():

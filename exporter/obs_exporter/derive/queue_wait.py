@@ -16,8 +16,9 @@ Waiting again after a preemption is in the gauge, and not in the engine's own qu
 
 Bounds of the sum come from the page as well. No request waits longer than until its first token, so the sum of TTFT is
 above. And a batch of known size has only so much time: what of the TTFT does not fit into the slots' time beside the
-decoding was spent before the batch, in the queue or on the way to it. Both hold over a span that begins at rest; of one
-that begins under load, the first requests bring some wait from before it.
+decoding was spent before the batch, in the queue or on the way to it (TTFT begins in the API server). Both hold over a
+span that begins at rest; of one that begins under load, the first requests bring some wait from before it. The
+corrected sum is kept between them.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ EPOCH = 600.0
 """Seconds over which one correction is found; then it starts anew, since the load on the machine changes."""
 BIASED = 1.1
 """The correction is used from here on: below it, it is noise."""
-MOST = 4.0
-"""The correction is never larger: sampling as bad as that says nothing."""
+MOST = 10.0
+"""The correction is never larger: of so few samples at work it would be a guess."""
 ENOUGH = 5
 """Spans in an epoch before its correction is used."""
 
@@ -122,20 +123,26 @@ def step(state: State, sample: Sample) -> State:
         before.seconds + seconds,
         before.spans + 1,
     )
-    whole = max(state.sum, state.banked + epoch.waiting * epoch.correction)
     idle = not (any(last.running.values()) or any(sample.running.values()) or began or decoding or ttft)
     prefill = 0.0 if idle else max(0.0, sample.slots * seconds - decoding)
     unspent = state.unspent + (ttft or 0.0) - prefill
+    plain = state.plain + epoch.waiting - before.waiting
+    lower = max(state.lower, unspent) if sample.slots else state.lower
+    upper = state.upper + (ttft or 0.0)
+    corrected = state.banked + epoch.waiting * epoch.correction
+    if sample.ttft and not sample.floor:
+        corrected = max(lower, min(corrected, max(plain, upper)))
+    whole = max(state.sum, corrected)
     closed = epoch.seconds >= EPOCH
     return State(
         last=sample,
         sum=whole,
         count=state.count + began,
         banked=whole if closed else state.banked,
-        plain=state.plain + epoch.waiting - before.waiting,
+        plain=plain,
         unspent=unspent,
-        lower=max(state.lower, unspent) if sample.slots else state.lower,
-        upper=state.upper + (ttft or 0.0),
+        lower=lower,
+        upper=upper,
         bounded=state.bounded and ttft is not None,
         spans=state.spans + 1,
         skipped=state.skipped,

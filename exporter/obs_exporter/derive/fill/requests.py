@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from obs_exporter.derive import in_flight
 from obs_exporter.derive.context import Context
 from obs_exporter.derive.model import OPEN_GAUGE, Draft, counts, scalars
@@ -10,6 +12,8 @@ from obs_exporter.stacks.model import Answer
 
 _INSIDE = "requests admitted less requests finished; those that end in an error stay in it until the engine is at rest"
 _WAITING = "requests inside the engine less its slots (max_num_seqs): at least so many wait"
+
+_SLOTS = "--max-num-seqs"
 
 
 def fill(draft: Draft, context: Context) -> None:
@@ -30,8 +34,10 @@ def fill(draft: Draft, context: Context) -> None:
     if draft.answers["layer_requests_ongoing"].state in OPEN_GAUGE:
         series = tuple(Scalar(labels, model.inside) for labels, model in sorted(models.items()))
         _put(draft, "layer_requests_ongoing", _INSIDE, Precision.EXACT, series)
-    slots = context.settings.max_num_seqs
-    if slots and draft.answers["requests_waiting"].state in OPEN_GAUGE:
+    slots, waiting = context.settings.max_num_seqs, draft.answers["requests_waiting"]
+    if not slots and not waiting.state.publishes and _SLOTS not in waiting.remedy:
+        draft.put(replace(waiting, remedy="; or ".join(filter(None, (waiting.remedy, f"give {_SLOTS}: {_WAITING}")))))
+    if slots and waiting.state in OPEN_GAUGE:
         bounds = tuple(Scalar(labels, model.waiting_at_least(slots)) for labels, model in sorted(models.items()))
         _put(draft, "requests_waiting", _WAITING, Precision.LOWER_BOUND, bounds)
 
