@@ -148,7 +148,9 @@ def _needed(config: Mapping[str, object], names: tuple[str, ...]) -> int:
 
 
 def _head_dim(config: Mapping[str, object], heads: int) -> int:
-    given = _optional(config, _HEAD_DIM)
+    latent = _optional(config, ("kv_lora_rank",))
+    whole = _optional(config, ("qk_nope_head_dim",)) + _optional(config, ("qk_rope_head_dim",))
+    given = whole if latent and whole else _optional(config, _HEAD_DIM)
     if given:
         return given
     hidden = _needed(config, _HIDDEN)
@@ -169,8 +171,7 @@ def _full_layer(config: Mapping[str, object], model_type: str, heads: int, notes
             notes.append("sparse attention keeps an index beside it: 1 byte an element, 4 bytes every 128")
         return Layer(Keeps.LATENT, 1, rank + rope, extra_bytes=index + index // 128 * 4)
     notes.append(f"kv_lora_rank is there, but vLLM keeps whole heads for model_type {model_type!r}")
-    whole = _optional(config, ("qk_nope_head_dim",)) + rope
-    return Layer(Keeps.ALL, _kv_heads(config, heads), whole or _head_dim(config, heads))
+    return Layer(Keeps.ALL, _kv_heads(config, heads), _head_dim(config, heads))
 
 
 def _kv_heads(config: Mapping[str, object], heads: int) -> int:

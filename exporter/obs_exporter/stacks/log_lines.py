@@ -77,7 +77,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "V1 periodic line", PERIODIC, "Waiting:",
         re.compile(rf"{_ENGINE}Avg prompt throughput: .*?Running: (?P<running>\d+) reqs, Waiting: (?P<waiting>\d+) reqs"
-                   rf"(?:.*?Deferred: (?P<deferred>\d+) reqs)?.*?,? {_USAGE}"),
+                   rf"(?:.*?Deferred: (?P<deferred>\d+) reqs)?(?:.*?,? {_USAGE})?"),
         (Field("running", "requests_running"), Field("waiting", "requests_waiting"),
          Field("deferred", "requests_waiting"), Field("usage", "kv_cache_usage", 0.01)),
         "V1", ">=0.7.1",
