@@ -34,9 +34,12 @@ def page() -> Callable[[str], bytes]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for ``page_name`` on every captured page."""
+    """Run a test that asks for ``page_name`` on every captured page, for ``engine_page`` on those of vLLM alone."""
     if "page_name" in metafunc.fixturenames:
         metafunc.parametrize("page_name", all_pages())
+    if "engine_page" in metafunc.fixturenames:
+        pages = [name for name in all_pages() if name.startswith("vllm/") and "no-log-stats" not in name]
+        metafunc.parametrize("engine_page", pages)
 
 
 @dataclass

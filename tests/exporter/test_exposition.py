@@ -88,11 +88,11 @@ def test_any_label_text_and_any_value_survive(labels: dict[str, str], value: flo
 
 def test_openmetrics_with_exemplars_and_its_end() -> None:
     histogram = HistogramMetricFamily("vllm_h", "help", labels=["model_name"])
-    histogram.add_metric(["m # {x"], [("1.0", 2, None), ("+Inf", 3, None)], 4.5)
+    histogram.add_metric(["m # {x"], [("1.0", 2), ("+Inf", 3)], 4.5)
     counter = CounterMetricFamily("vllm_c", "help", labels=["model_name"])
     counter.add_metric(["m"], 7)
     info = InfoMetricFamily("vllm_i", "help", {"block_size": "16"})
-    body = generate_openmetrics(_registry(histogram, counter, info))
+    body: bytes = generate_openmetrics(_registry(histogram, counter, info))
     body = body.replace(b"} 3.0\n", b'} 3.0 # {trace_id="ab # c"} 0.67 1.5\n')
     wanted = Wanted(["vllm_h", "vllm_c_total", "vllm_i_info"])
     page = parse(body, wanted, openmetrics=True)
