@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, InfoMetricFamily
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
-from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
@@ -92,7 +92,8 @@ def test_openmetrics_with_exemplars_and_its_end() -> None:
     counter = CounterMetricFamily("vllm_c", "help", labels=["model_name"])
     counter.add_metric(["m"], 7)
     info = InfoMetricFamily("vllm_i", "help", {"block_size": "16"})
-    body: bytes = generate_openmetrics(_registry(histogram, counter, info))
+    encode, _ = choose_encoder("application/openmetrics-text;version=1.0.0")
+    body = encode(_registry(histogram, counter, info))
     body = body.replace(b"} 3.0\n", b'} 3.0 # {trace_id="ab # c"} 0.67 1.5\n')
     wanted = Wanted(["vllm_h", "vllm_c_total", "vllm_i_info"])
     page = parse(body, wanted, openmetrics=True)

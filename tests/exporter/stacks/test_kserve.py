@@ -34,7 +34,7 @@ def test_the_page_is_surer_than_the_pin(read: Read) -> None:
 
 def _through_qpext(body: bytes) -> bytes:
     """What the aggregator makes of a page that a Prometheus 2 asked for: only counters, as gauges, with its labels."""
-    kept = []
+    kept: list[bytes] = []
     for line in body.splitlines(keepends=True):
         if re.match(rb"vllm:\S+_total\{", line):
             name = line.split(b"{")[0].replace(b":", b"_")

@@ -30,7 +30,8 @@ def test_the_layers_wait_is_never_the_engines(read: Read) -> None:
     body = (
         b"# TYPE nv_inference_request_success counter\nnv_inference_request_success{model=\"m\",version=\"1\"} 2401\n"
         b"# TYPE nv_inference_exec_count counter\nnv_inference_exec_count{model=\"m\",version=\"1\"} 300\n"
-        b"# TYPE nv_inference_queue_duration_us counter\nnv_inference_queue_duration_us{model=\"m\",version=\"1\"} 1179290\n"
+        b"# TYPE nv_inference_queue_duration_us counter\n"
+        b'nv_inference_queue_duration_us{model="m",version="1"} 1179290\n'
     )  # fmt: skip
     reading = read("triton", body, stack_version="24.12")
     answer = reading.answer("layer_queue_wait")

@@ -220,7 +220,8 @@ def test_a_routers_own_view_is_not_the_engine(read: Read) -> None:
 def test_engines_stay_apart_and_the_only_model_is_filled_in(read: Read) -> None:
     body = (
         b"# TYPE vllm:num_requests_running gauge\n"
-        b'vllm:num_requests_running{engine="0",model_name="m"} 1\nvllm:num_requests_running{engine="1",model_name="m"} 2\n'
+        b'vllm:num_requests_running{engine="0",model_name="m"} 1\n'
+        b'vllm:num_requests_running{engine="1",model_name="m"} 2\n'
         b"# TYPE vllm:cache_config_info gauge\n"
         b'vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="100"} 1\n'
         b'vllm:cache_config_info{block_size="16",engine="1",num_gpu_blocks="100"} 1\n'
