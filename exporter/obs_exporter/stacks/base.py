@@ -35,9 +35,9 @@ class Pin:
     generation: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stack:
-    """One serving stack as tables.
+    """One serving stack as tables; a stack is equal to itself only, so that answers about it can be remembered.
 
     ``engine_prefixes`` are the spellings of the engine's prefix on this stack's pages, the one to trust first;
     ``native_prefix`` is the bare engine's. ``mangled_prefixes`` are spellings that only a content negotiation makes.

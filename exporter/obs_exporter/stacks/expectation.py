@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from obs_exporter.schema import BY_ID, Signal, State
 from obs_exporter.stacks import engine as vllm
@@ -13,8 +14,9 @@ from obs_exporter.stacks.model import Answer, Point, Row
 from obs_exporter.stacks.versions import matches, span
 
 
+@lru_cache(maxsize=32768)
 def expect(stack: Stack, signal_id: str, point: Point) -> Answer:
-    """Say what a stack does with a signal at one pair of versions.
+    """Say what a stack does with a signal at one pair of versions; remembered, since tables do not change.
 
     The stack's own families come first, then its rules, then what the engine registers.
     """

@@ -102,7 +102,7 @@ def test_hidden_by_deprecation_names_the_exact_flag(monkeypatch: pytest.MonkeyPa
     families = {"num_preemptions_total": {"type": "counter", "runs": [run]}}
     small = Catalogue({"releases": ["0.12.0"], "families": families})
     monkeypatch.setattr(expectation, "catalogue", lambda: small)
-    answer = expectation.expect(STACKS["vllm"], "preemptions", Point("", "0.12.0", "V1"))
+    answer = expectation.expect.__wrapped__(STACKS["vllm"], "preemptions", Point("", "0.12.0", "V1"))
     assert answer.state is State.HIDDEN
     assert "--show-hidden-metrics-for-version=0.11" in answer.remedy
 
