@@ -27,12 +27,16 @@ GPU_RULE = Rule(
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Which engine a release of a stack carries. ``floor``: at least this one. ``generation`` where it is forced."""
+    """Which engine a release of a stack carries.
+
+    ``floor``: at least this one. ``generation`` where it is forced. ``runtime`` where a release has several.
+    """
 
     stack: str
     engine: str
     floor: bool = False
     generation: str = ""
+    runtime: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +127,10 @@ class Stack:
         """Return what the page tells of the stack's version."""
         return UNKNOWN
 
-    def pinned(self, stack_release: str) -> Pin | None:
-        """Return the engine that a stack release carries: its own pin or that of the newest older one."""
+    def pinned(self, stack_release: str) -> tuple[Pin, ...]:
+        """Return the engines that a stack release carries: its own pins or those of the newest older release."""
         older = [pin for pin in self.pins if stack_release and key(pin.stack) <= key(stack_release)]
-        return older[-1] if older else None
+        return tuple(pin for pin in older if pin.stack == older[-1].stack)
 
     # -- what it says of a signal ----------------------------------------------------------------------------------
 
