@@ -7,6 +7,7 @@ The page is asked for as ``text/plain;version=0.0.4``: under an OpenMetrics requ
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -106,7 +107,8 @@ class Scraper:
         try:
             with self._session.get(
                 url or self.url,
-                headers={"Accept": accept, **self._authorization()},
+                headers={"Accept": accept},
+                auth=self._bearer(),
                 timeout=(min(self.access.connect_timeout, limit), limit),
                 verify=self._verify(),
                 stream=True,
@@ -132,14 +134,21 @@ class Scraper:
             chunks.append(chunk)
         return b"".join(chunks)
 
-    def _authorization(self) -> dict[str, str]:
+    def _bearer(self) -> Callable[[requests.PreparedRequest], requests.PreparedRequest] | None:
+        """Return what signs a request with the token, which goes before a user and password in the URL."""
         path = self.access.bearer_token_file
         if not path:
-            return {}
+            return None
         try:
-            return {"Authorization": f"Bearer {Path(path).read_text(encoding='utf-8').strip()}"}
+            token = Path(path).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise FetchError("token", f"the bearer token file {path} cannot be read: {_why(error)}") from None
+
+        def sign(request: requests.PreparedRequest) -> requests.PreparedRequest:
+            request.headers["Authorization"] = f"Bearer {token}"
+            return request
+
+        return sign
 
     def _verify(self) -> bool | str:
         return False if self.access.skip_verify else (self.access.ca_file or True)
