@@ -20,6 +20,7 @@ from obs_exporter.simulator.events import (
     Event,
     EventLog,
     Request,
+    Scheduled,
     Stepped,
     WentDown,
 )
@@ -33,13 +34,14 @@ def _ignore(event: Event) -> None:
 class World:
     """Layer, engine and incidents. ``submit`` and ``abort`` act now; ``advance`` lets time pass.
 
-    ``on_step`` hears of every finished step and ``on_end`` of every request that ended, in order of time.
+    ``on_scheduled`` and ``on_step`` hear of every step, ``on_end`` of every request that ended, in order of time.
     """
 
     def __init__(self, config: Config, seed: int) -> None:
         self.config = config
         self.log = EventLog()
         self.on_step: Callable[[Stepped], None] = _ignore
+        self.on_scheduled: Callable[[Scheduled], None] = _ignore
         self.on_end: Callable[[Ended], None] = _ignore
         self._rng = random.Random(f"engine {seed}")  # noqa: S311 - the same on each run, not a secret
         self._due: list[tuple[int, int, Callable[[int], None]]] = []
@@ -111,6 +113,11 @@ class World:
         """Let the engine's process die now and come back ``down_s`` later."""
         self._go_down(t)
         self._at(t + to_ns(down_s), self._come_up)
+
+    def _emit(self, event: Event) -> None:
+        self.log.append(event)
+        if isinstance(event, Scheduled):
+            self.on_scheduled(event)
 
     def _at(self, t: int, action: Callable[[int], None]) -> None:
         self._order += 1
@@ -187,6 +194,6 @@ class World:
 
     def _come_up(self, t: int) -> None:
         if self._core is None:
-            self._core = EngineCore(self.config.engine, self.log.append, self._rng)
+            self._core = EngineCore(self.config.engine, self._emit, self._rng)
             self.log.append(CameUp(t))
             self._dispatch(t)
