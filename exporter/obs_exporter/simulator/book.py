@@ -90,7 +90,12 @@ class Book:
     """
 
     def __init__(
-        self, edges: Iterable[tuple[str, tuple[float, ...]]], usable_blocks: int, layer_survives: bool, flush: int = 0
+        self,
+        edges: Iterable[tuple[str, tuple[float, ...]]],
+        usable_blocks: int,
+        layer_survives: bool,
+        flush: int = 0,
+        first: tuple[tuple[str, float], ...] = (),
     ) -> None:
         collected: defaultdict[str, dict[tuple[float, ...], None]] = defaultdict(dict)
         for measure, one in edges:
@@ -99,6 +104,7 @@ class Book:
         self._usable_blocks = usable_blocks
         self._layer_survives = layer_survives
         self._flush = flush
+        self._first = first
         self._requests: dict[int, Request] = {}
         self.engines: list[EngineLedger] = []
         self.replicas: list[LayerLedger] = []
@@ -117,6 +123,8 @@ class Book:
             case CameUp():
                 self.up = True
                 self.engines.append(EngineLedger(self._edges, self._usable_blocks, event.t, self._flush))
+                for measure, value in self._first:
+                    self.engine.observe(measure, value)
                 self.replicas.append(LayerLedger(self._edges, event.t, self.layer.held_back))
                 if not self._layer_survives:
                     self.layer = LayerLedger(self._edges, event.t)

@@ -70,15 +70,21 @@ class Face:
     def _log_book(self) -> LogBook:
         raise NotImplementedError
 
-    def _book(self, families: Iterable[Family], layer_survives: bool = False, flush: int = 0) -> Reader[Book]:
-        """A reader that keeps the numbers that these families need."""
+    def _book(
+        self,
+        families: Iterable[Family],
+        layer_survives: bool = False,
+        flush: int = 0,
+        first: tuple[tuple[str, float], ...] = (),
+    ) -> Reader[Book]:
+        """A reader that keeps the numbers that these families need; ``first`` is observed when the engine starts."""
         engine = self.config.engine
         edges = [
             (family.measure, family.bucket_edges(engine.max_model_len))
             for family in families
             if family.kind == HISTOGRAM
         ]
-        reader = Reader(self._log, lambda: Book(edges, engine.usable_blocks, layer_survives, flush))
+        reader = Reader(self._log, lambda: Book(edges, engine.usable_blocks, layer_survives, flush, first))
         self._readers.append(reader)
         return reader
 

@@ -22,7 +22,8 @@ class VllmV0Face(Face):
 
     def __init__(self, config: Config, log: EventLog) -> None:
         super().__init__(config, log)
-        self._reader = self._book(V0)
+        # The engine logs its statistics once before any request: one observation of an empty step.
+        self._reader = self._book(V0, first=(("iteration_tokens", 0.0),))
 
     def page(self, now: int) -> bytes:
         """The page at ``now`` nanoseconds. Raises PageUnavailableError while the server is down."""
