@@ -20,7 +20,6 @@ SEVERITY = {
     "foreign_version_name": Severity.WARNING,
     "router_series": Severity.WARNING,
     "version_mismatch": Severity.WARNING,
-    "destructive_scrape": Severity.WARNING,
 }
 
 

@@ -158,7 +158,6 @@ ODDITIES: Mapping[str, str] = MappingProxyType(
         "foreign_version_name": "a name that the engine of this version does not have",
         "router_series": "engine names that a router made up from its own view",
         "version_mismatch": "the page and the version given do not agree",
-        "destructive_scrape": "a page whose scrape takes values away from every other scraper",
         "dropped": "a family that this version registers is not on the page",
     }
 )
