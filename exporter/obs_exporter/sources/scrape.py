@@ -106,7 +106,7 @@ class Scraper:
         try:
             with self._session.get(
                 url or self.url,
-                headers={"Accept": accept, **self._authorization()},
+                headers={"Accept": accept, **authorization(self.access)},
                 timeout=(min(self.access.connect_timeout, limit), limit),
                 verify=self._verify(),
                 stream=True,
@@ -114,7 +114,7 @@ class Scraper:
                 body = self._read(response, started + limit)
                 content_type = response.headers.get("Content-Type", "")
         except requests.exceptions.RequestException as error:
-            raise _explained(error, limit) from None
+            raise explained(error, limit) from None
         if response.status_code != 200:
             raise FetchError("http_status", f"answered HTTP {response.status_code}")
         return Fetched(body, content_type, time.monotonic() - started)
@@ -132,15 +132,6 @@ class Scraper:
             chunks.append(chunk)
         return b"".join(chunks)
 
-    def _authorization(self) -> dict[str, str]:
-        path = self.access.bearer_token_file
-        if not path:
-            return {}
-        try:
-            return {"Authorization": f"Bearer {Path(path).read_text(encoding='utf-8').strip()}"}
-        except (OSError, UnicodeDecodeError) as error:
-            raise FetchError("token", f"the bearer token file {path} cannot be read: {_why(error)}") from None
-
     def _verify(self) -> bool | str:
         return False if self.access.skip_verify else (self.access.ca_file or True)
 
@@ -149,11 +140,22 @@ class Scraper:
         self._session.close()
 
 
+def authorization(access: Access) -> dict[str, str]:
+    """Return the header that carries the token, read anew. Raises ``FetchError`` where its file cannot be read."""
+    path = access.bearer_token_file
+    if not path:
+        return {}
+    try:
+        return {"Authorization": f"Bearer {Path(path).read_text(encoding='utf-8').strip()}"}
+    except (OSError, UnicodeDecodeError) as error:
+        raise FetchError("token", f"the bearer token file {path} cannot be read: {_why(error)}") from None
+
+
 def _why(error: Exception) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else "it is no text"
 
 
-def _explained(error: requests.exceptions.RequestException, limit: float) -> FetchError:
+def explained(error: requests.exceptions.RequestException, limit: float) -> FetchError:
     """Turn a library's exception into a word and a sentence, without the URL that it quotes."""
     if isinstance(error, requests.exceptions.ConnectTimeout):
         return FetchError("timeout", "did not accept the connection in time")
