@@ -52,7 +52,8 @@ def count(stack: Stack, page: Page, body: bytes) -> Counts:
     families = real_families(page.types)
     lines = body.split(b"\n")
     series = sum(1 for line in lines if line.strip() and not line.startswith(b"#"))
-    own = [name for name in page.types if name.startswith(stack.engine_prefixes)]
+    prefixes, others = stack.engine_prefixes, stack.lookalikes
+    own = [name for name in page.types if name.startswith(prefixes) and not name.startswith(others)]
     created = sum(1 for name in own if name.endswith("_created"))
     engine = len(stack.engine_families(page))
     return Counts(len(families), engine, series, len(page.types), len(own), created)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from obs_audit.case import Case
-from obs_audit.checks.base import Check, Example
+from obs_audit.checks.base import Check, Example, number
 from obs_audit.evidence import Role
 from obs_audit.findings import Finding, Severity
 from obs_exporter.stacks import engine as vllm
@@ -30,7 +30,7 @@ def find(case: Case) -> Iterator[Finding]:
         and not case.reading.answer(answer.signal.id).state.publishes
     ]  # fmt: skip
     if more:
-        message = f"{page.source} publishes {len(more)} signals that the judged page lacks, such as {more[0]}"
+        message = f"{page.source} publishes {number(len(more), 'signal')} that the judged page lacks, such as {more[0]}"
         yield Finding("api_port_page", Severity.WARNING, "", message, _REMEDY, page.source)
 
 

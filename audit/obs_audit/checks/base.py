@@ -10,7 +10,6 @@ from obs_audit.evidence import Bundle, Exercise, Given, Piece, Role, interpret
 from obs_audit.findings import Finding, Severity
 from obs_audit.profiles import profile
 
-
 _SOURCES = {Role.BASELINE_DOCUMENT: "http://bare/version"}
 
 
@@ -94,6 +93,13 @@ def from_state(check: str, severity: Severity, state: str) -> Callable[[Case], I
                 yield Finding(check, severity, signal, answer.reason, answer.remedy, case.places[signal])
 
     return find
+
+
+def number(count: int, noun: str) -> str:
+    """Write a number with its noun: ``1 signal``, ``3 signals``, ``2 families``."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun[:-1]}ies" if noun.endswith("y") else f"{count} {noun}s"
 
 
 def listed(names: list[str], most: int = 6) -> str:

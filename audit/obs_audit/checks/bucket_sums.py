@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from obs_audit.case import Case
-from obs_audit.checks.base import Check, Example, listed
+from obs_audit.checks.base import Check, Example, listed, number
 from obs_audit.findings import Finding, Severity
 from obs_exporter.schema import Precision
 
@@ -21,7 +21,7 @@ def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for all of them together."""
     rebuilt = [a.signal.id for a in case.answers if a.state.publishes and a.precision is Precision.BUCKET]
     if rebuilt:
-        message = f"{len(rebuilt)} histograms have sums that were rebuilt from bucket midpoints: {listed(rebuilt)}"
+        message = f"sums rebuilt from bucket midpoints in {number(len(rebuilt), 'histogram')}: {listed(rebuilt)}"
         yield Finding("bucket_sums", Severity.WARNING, "", message, _REMEDY, case.source)
 
 

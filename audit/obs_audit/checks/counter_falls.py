@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from obs_audit.case import Case
-from obs_audit.checks.base import Check, Example, listed
+from obs_audit.checks.base import Check, Example, listed, number
 from obs_audit.evidence import Exhibit, Role
 from obs_audit.findings import Finding, Severity
 from obs_exporter.exposition import Wanted, parse
@@ -35,7 +35,7 @@ def find(case: Case) -> Iterator[Finding]:
         restarted = first is not None and second is not None and second > first
         severity = Severity.INFO if restarted else Severity.ERROR
         why = "the process was started anew in between" if restarted else "another process answered, or the page lies"
-        message = f"{len(fallen)} counters fell between two looks ({listed(fallen, 3)}): {why}"
+        message = f"{number(len(fallen), 'counter')} fell between two looks ({listed(fallen, 3)}): {why}"
         yield Finding("counter_falls", severity, "", message, _REMEDY, exhibit.source)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from obs_audit.case import Case
-from obs_audit.checks.base import Check, Example, listed
+from obs_audit.checks.base import Check, Example, listed, number
 from obs_audit.checks.lazy_families import is_lazy
 from obs_audit.findings import Finding, Severity
 from obs_exporter.schema import State
@@ -27,7 +27,7 @@ def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for all of them together."""
     idle = [a.signal.id for a in case.answers if a.state is State.IDLE and not is_lazy(a, case)]
     if idle:
-        message = f"{len(idle)} signals are registered and were not observed yet: {listed(idle)}"
+        message = f"{number(len(idle), 'signal')} registered and not observed yet: {listed(idle)}"
         yield Finding("idle_signals", Severity.INFO, "", message, _REMEDY, case.source)
 
 

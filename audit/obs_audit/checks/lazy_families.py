@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from obs_audit.case import Case
-from obs_audit.checks.base import Check, Example, listed
+from obs_audit.checks.base import Check, Example, listed, number
 from obs_audit.findings import Finding, Severity
 from obs_exporter.schema import State
 from obs_exporter.stacks import Answer
@@ -28,7 +28,7 @@ def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for all of them together."""
     lazy = [a.signal.id for a in case.answers if a.state is State.IDLE and is_lazy(a, case)]
     if lazy:
-        message = f"{len(lazy)} signals appear with their first observation only: {listed(lazy)}"
+        message = f"{number(len(lazy), 'signal')} to appear with the first observation only: {listed(lazy)}"
         yield Finding("lazy_families", Severity.INFO, "", message, _REMEDY, case.source)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from obs_audit import loglines
 from obs_audit.case import Case
-from obs_audit.checks.base import Check, Example
+from obs_audit.checks.base import Check, Example, number
 from obs_audit.evidence import Role
 from obs_audit.findings import Finding, Severity
 
@@ -32,7 +32,7 @@ def find(case: Case) -> Iterator[Finding]:
     source = ", ".join(log.source for log in logs[:3])
     if missing:
         told = "; ".join(dict.fromkeys(line.tells for line in missing))
-        message = f"{len(missing)} start-up lines of the engine are not in it, which tell {told}"
+        message = f"not in it: {number(len(missing), 'start-up line')} of the engine, to tell {told}"
         yield Finding("log_lines", Severity.WARNING, "", message, f"the engine's log is {place}", source)
     if "log_off" in there:
         message = "the periodic line is off: several API servers run"

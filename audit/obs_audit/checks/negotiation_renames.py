@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from obs_audit.case import Case
-from obs_audit.checks.base import Check, Example
+from obs_audit.checks.base import Check, Example, number
 from obs_audit.evidence import Role
 from obs_audit.findings import Finding, Severity
 
@@ -27,7 +27,7 @@ def find(case: Case) -> Iterator[Finding]:
             renamed = [name for name in gone if name.replace(":", "_", 1) in page.samples]
             if renamed:
                 message = (
-                    f"{_SCRAPER[role]} gets {len(renamed)} names with underscores from this server, such as "
+                    f"{_SCRAPER[role]} gets {number(len(renamed), 'name')} with underscores from this server, such as "
                     f"{renamed[0].replace(':', '_', 1)} for {renamed[0]}"
                 )
                 yield Finding("negotiation_renames", Severity.WARNING, "", message, _REMEDY, exhibit.source)

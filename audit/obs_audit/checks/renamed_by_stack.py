@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from obs_audit.case import Case
-from obs_audit.checks.base import Check, Example
+from obs_audit.checks.base import Check, Example, number
 from obs_audit.findings import Finding, Severity
 from obs_exporter.schema import Provenance, State
 
@@ -28,7 +28,7 @@ def find(case: Case) -> Iterator[Finding]:
     ]  # fmt: skip
     if renamed:
         example = renamed[0].native_name
-        message = f"{len(renamed)} signals of the engine have other names here, such as {example}"
+        message = f"other names than the bare engine's for {number(len(renamed), 'signal')}, such as {example}"
         yield Finding("renamed_by_stack", Severity.INFO, "", message, _REMEDY, case.source)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from obs_audit.case import Case
-from obs_audit.checks.base import Check, Example, listed
+from obs_audit.checks.base import Check, Example, listed, number
 from obs_audit.findings import Finding, Severity
 from obs_exporter.stacks.catalogue import catalogue
 
@@ -24,7 +24,7 @@ def find(case: Case) -> Iterator[Finding]:
         families = case.evidence.stack.engine_families(exhibit.page)
         unknown = sorted(name for stem, name in families.items() if stem not in known)
         if unknown:
-            message = f"{len(unknown)} families that no release of vLLM up to {catalogue().releases[-1]} has: "
+            message = f"{number(len(unknown), 'family')} that no release of vLLM up to {catalogue().releases[-1]} has: "
             yield Finding("unknown_family", Severity.INFO, "", message + listed(unknown), _REMEDY, exhibit.source)
 
 

@@ -125,7 +125,7 @@ def evidence(report: Report) -> list[tuple[str, str, bool]]:
 def notes(report: Report) -> list[tuple[str, list[str]]]:
     """Return what else is worth knowing: (title, sentences)."""
     found = []
-    if report.counts:
+    if report.counts and report.counts.engine_families:
         why = explained(report.counts, report.reading)
         head = f"{report.counts.engine_families} families of the engine, without companions and doubles"
         found.append(("How the families are counted", [head, *why]))

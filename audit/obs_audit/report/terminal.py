@@ -102,15 +102,14 @@ def _published(console: Console, report: Report) -> None:
     if any(answer.state in grouping.TROUBLE for answer in report.answers):
         console.print()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
-    for name in ("signal", "state", "precision", "name on the page", "note"):
-        table.add_column(name, overflow="fold", no_wrap=name != "note")
+    for name in ("signal", "state", "precision", "name on the page"):
+        table.add_column(name, overflow="fold", no_wrap=name in ("signal", "state"))
     for answer in answers:
         table.add_row(
             answer.signal.id,
             Text(str(answer.state), style=_STYLES[answer.state]),
             "" if answer.precision is Precision.NONE else str(answer.precision),
-            answer.native_name,
-            answer.reason,
+            Text(answer.native_name) + Text(f"\n{answer.reason}" if answer.reason else "", style="dim"),
         )
     console.print(table)
     if any(answer.state in grouping.ABSENT for answer in report.answers):
