@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import requests
 from requests.adapters import HTTPAdapter
 
-from obs_exporter.sources.scrape import Access, FetchError, authorization, explained, redacted
+from obs_exporter.sources.scrape import Access, FetchError, bearer, explained, redacted
 
 _MAX_BYTES = 4 * 1024 * 1024
 
@@ -66,7 +66,7 @@ class Client:
             response = self._session.post(
                 self.url,
                 json=body,
-                headers=authorization(self.access),
+                auth=bearer(self.access),
                 timeout=(min(self.access.connect_timeout, limit), limit),
                 verify=False if self.access.skip_verify else (self.access.ca_file or True),
             )

@@ -7,6 +7,7 @@ The page is asked for as ``text/plain;version=0.0.4``: under an OpenMetrics requ
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -106,7 +107,8 @@ class Scraper:
         try:
             with self._session.get(
                 url or self.url,
-                headers={"Accept": accept, **authorization(self.access)},
+                headers={"Accept": accept},
+                auth=bearer(self.access),
                 timeout=(min(self.access.connect_timeout, limit), limit),
                 verify=self._verify(),
                 stream=True,
@@ -140,15 +142,27 @@ class Scraper:
         self._session.close()
 
 
-def authorization(access: Access) -> dict[str, str]:
-    """Return the header that carries the token, read anew. Raises ``FetchError`` where its file cannot be read."""
+Sign = Callable[[requests.PreparedRequest], requests.PreparedRequest]
+
+
+def bearer(access: Access) -> Sign | None:
+    """Return what signs a request with the token, which goes before a user and password in the URL.
+
+    Raises ``FetchError`` where the token's file cannot be read.
+    """
     path = access.bearer_token_file
     if not path:
-        return {}
+        return None
     try:
-        return {"Authorization": f"Bearer {Path(path).read_text(encoding='utf-8').strip()}"}
+        token = Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise FetchError("token", f"the bearer token file {path} cannot be read: {_why(error)}") from None
+
+    def sign(request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {token}"
+        return request
+
+    return sign
 
 
 def _why(error: Exception) -> str:

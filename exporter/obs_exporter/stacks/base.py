@@ -27,17 +27,21 @@ GPU_RULE = Rule(
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Which engine a release of a stack carries. ``floor``: at least this one. ``generation`` where it is forced."""
+    """Which engine a release of a stack carries.
+
+    ``floor``: at least this one. ``generation`` where it is forced. ``runtime`` where a release has several.
+    """
 
     stack: str
     engine: str
     floor: bool = False
     generation: str = ""
+    runtime: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stack:
-    """One serving stack as tables.
+    """One serving stack as tables; a stack is equal to itself only, so that answers about it can be remembered.
 
     ``engine_prefixes`` are the spellings of the engine's prefix on this stack's pages, the one to trust first;
     ``native_prefix`` is the bare engine's. ``mangled_prefixes`` are spellings that only a content negotiation makes.
@@ -123,10 +127,10 @@ class Stack:
         """Return what the page tells of the stack's version."""
         return UNKNOWN
 
-    def pinned(self, stack_release: str) -> Pin | None:
-        """Return the engine that a stack release carries: its own pin or that of the newest older one."""
+    def pinned(self, stack_release: str) -> tuple[Pin, ...]:
+        """Return the engines that a stack release carries: its own pins or those of the newest older release."""
         older = [pin for pin in self.pins if stack_release and key(pin.stack) <= key(stack_release)]
-        return older[-1] if older else None
+        return tuple(pin for pin in older if pin.stack == older[-1].stack)
 
     # -- what it says of a signal ----------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 
 from obs_exporter.stacks.versions import key
@@ -61,7 +61,7 @@ class Catalogue:
                 for release in self.releases[index[run["first"]] : index[run["last"]] + 1]:
                     self._by_engine.setdefault(Engine(release, run["engine"]), {})[name] = registration
 
-    @property
+    @cached_property
     def engines(self) -> list[Engine]:
         """Every release and generation, oldest release first, V0 before V1 before rust."""
         return sorted(self._by_engine, key=lambda engine: (key(engine.release), engine.generation))

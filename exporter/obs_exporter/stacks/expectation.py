@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from obs_exporter.schema import BY_ID, Signal, State
 from obs_exporter.stacks import engine as vllm
@@ -13,8 +14,9 @@ from obs_exporter.stacks.model import Answer, Point, Row
 from obs_exporter.stacks.versions import matches, span
 
 
+@lru_cache(maxsize=32768)
 def expect(stack: Stack, signal_id: str, point: Point) -> Answer:
-    """Say what a stack does with a signal at one pair of versions.
+    """Say what a stack does with a signal at one pair of versions; remembered, since tables do not change.
 
     The stack's own families come first, then its rules, then what the engine registers.
     """
@@ -109,17 +111,18 @@ def merge(answers: Sequence[tuple[Point, Answer]]) -> Answer:
     ``answers`` is never empty and in rising order of version.
     """
     newest = answers[-1][1]
+    by_stack = len({point.stack for point, _ in answers}) > 1
     groups: dict[tuple[State, str], list[str]] = {}
     for point, answer in answers:
-        version = point.stack or point.engine
+        version = point.stack if by_stack else point.engine
         groups.setdefault((answer.state, answer.remedy), []).append(version)
     if len(groups) == 1:
         return newest
-    who = "" if answers[-1][0].stack else "vLLM "
+    who = "" if by_stack else "vLLM "
     named = [f"{state} for {who}{span(versions)}" for (state, _), versions in groups.items()]
     remedies = [f"{who}{span(versions)}: {remedy}" for (_, remedy), versions in groups.items() if remedy]
     return replace(
         newest,
-        reason=f"{newest.reason}; the version is not known: {', '.join(named)}".removeprefix("; "),
+        reason=f"{newest.reason}; by version: {', '.join(named)}".removeprefix("; "),
         remedy="; ".join(remedies) if len(remedies) > 1 else newest.remedy,
     )

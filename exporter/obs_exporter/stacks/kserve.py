@@ -22,9 +22,10 @@ RELEASES = (
 PINS = (
     Pin("0.12.0", "0.2.7"), Pin("0.13.0", "0.4.2"), Pin("0.13.1", "0.4.3"), Pin("0.14.0", "0.6.1.post2"),
     Pin("0.15.0", "0.8.2"), Pin("0.15.1", "0.8.5"), Pin("0.16.0", "0.9.2"), Pin("0.17.0", "0.15.1"),
-    Pin("0.18.0", "0.19.0"), Pin("0.19.0", "0.20.0"), Pin("0.20.0", "0.24.0"),
+    Pin("0.18.0", "0.19.0"), Pin("0.19.0", "0.20.0"),
+    Pin("0.20.0", "0.20.0", runtime="kserve-vllmserver"), Pin("0.20.0", "0.24.0", runtime="kserve-huggingfaceserver"),
 )  # fmt: skip
-"""huggingfaceserver's vLLM; the kserve-vllmserver runtime (0.20.0 and newer) pins vllm/vllm-openai:v0.20.0."""
+"""huggingfaceserver's vLLM; the runtime kserve-vllmserver exists from 0.20.0 on."""
 
 _QPEXT_LABELS = ("service_name", "configuration_name", "revision_name")
 
