@@ -100,3 +100,41 @@ def signals(form: str) -> None:
     from obs_exporter.schema import table
 
     click.echo(table.FORMATS[form](), nl=False)
+
+
+@main.command()
+@click.option("--stack", type=options.STACK, help="One stack only, e.g. --stack triton.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "markdown", "html"]), default="text",
+    help="How to print it, e.g. --format html.",
+)  # fmt: skip
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write it to a file, e.g. --output matrix.html.")  # fmt: skip
+def matrix(stack: str | None, form: str, output: Path | None) -> None:
+    """Print signals x stacks x versions: when did what appear, rename, hide and vanish."""
+    from obs_audit import auditing
+    from obs_audit.matrix import FORMATS
+
+    auditing.written(FORMATS[form]((stack,) if stack else options.STACK_NAMES), output)
+
+
+@main.command()
+@click.argument("signal")
+@click.option("--stack", type=options.STACK, help="One stack only, e.g. --stack triton.")
+def explain(signal: str, stack: str | None) -> None:
+    """Say what a signal means, which stack has it since when, and how to read it.
+
+    \b
+    Example:
+      obs-audit explain preemptions --stack ray-serve
+    """
+    import difflib
+
+    from obs_audit.explain import render
+    from obs_exporter.schema import BY_ID
+
+    if signal not in BY_ID:
+        near = difflib.get_close_matches(signal, BY_ID, 1)
+        hint = f"did you mean {near[0]!r}?" if near else "see obs-audit signals"
+        raise click.BadParameter(f"no such signal: {signal}; {hint}", param_hint="SIGNAL")
+    click.echo(render(signal, (stack,) if stack else options.STACK_NAMES), nl=False)
