@@ -59,7 +59,9 @@ def _queries(signal: Signal, stacks: Sequence[str]) -> Iterator[str]:
         yield f"  common schema, {title}: {query}"
     for stack in stacks:
         answer = _newest(stack, signal.id)
-        if answer is not None:
+        if answer is None:
+            yield f"  {STACKS[stack].title}: no name to query; what can be done is said above"
+        else:
             kind, name = _native_kind(stack, answer)
             for title, query in queries(kind, name, signal.aggregation, "instance"):
                 yield f"  {STACKS[stack].title}, {title}: {query}"

@@ -46,8 +46,8 @@ def markdown(stacks: Sequence[str]) -> str:
         lines += [f"## {STACKS[stack].title}", ""]
         lines.append("| signal | " + " | ".join(column.title for column in found) + " |")
         lines.append("|---|" + ":-:|" * len(found))
-        if not STACKS[stack].is_engine:
-            lines.append("| *vLLM* | " + " | ".join(column.engine for column in found) + " |")
+        engines = [column.generation if STACKS[stack].is_engine else column.engine for column in found]
+        lines.append(f"| *{'engine' if STACKS[stack].is_engine else 'vLLM'}* | {' | '.join(engines)} |")
         for index, signal in enumerate(signals()):
             cells = [MARKS[column.answers[index].state] for column in found]
             lines.append(f"| `{signal}` | " + " | ".join(cells) + " |")

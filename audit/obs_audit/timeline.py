@@ -36,7 +36,7 @@ class Column:
     @property
     def engine(self) -> str:
         """The engine, in words."""
-        return f"{span(self.engines)} {self.generation}".strip() if self.engines else "not known"
+        return f"{span(self.engines)} {self.generation}".strip() if self.engines else "none"
 
 
 @dataclass(frozen=True, slots=True)
