@@ -77,7 +77,7 @@ def columns(stack: str) -> tuple[Column, ...]:
         engine = reading.engine_version.best
         if found and _alike(found[-1], reading):
             last = found.pop()
-            engines = last.engines if engine in last.engines else (*last.engines, engine)
+            engines = last.engines if engine in ("", *last.engines) else (*last.engines, engine)
             found.append(Column((*last.releases, release), engines, last.generation, last.answers))
         else:
             engines = (engine,) if engine else ()
