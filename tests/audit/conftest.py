@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from obs_audit.cli import main
-
 from obs_audit.evidence import Bundle, Given, Piece, Role, interpret
 from obs_audit.verdict import Asked, Report, judge
 

@@ -125,9 +125,7 @@ def test_another_port_of_the_api_is_looked_at(
 def test_tritons_configuration_is_read_for_the_models_of_its_page(
     run: Run, serve: Callable[..., Any], fixed: Callable[..., Any]
 ) -> None:
-    page = (
-        '# TYPE nv_inference_request_success counter\nnv_inference_request_success{model="chat",version="1"} 4\n'
-    ).encode()
+    page = b'# TYPE nv_inference_request_success counter\nnv_inference_request_success{model="chat",version="1"} 4\n'
     config = b'{"backend":"vllm","parameters":{"REPORT_CUSTOM_METRICS":{"string_value":"yes"}},"version":"2.53.0"}'
     metrics, api = serve(fixed(page)), serve(fixed(config))
     result = run("--stack", "triton", "--url", metrics.url, "--api-url", api.url, "--format", "json")
