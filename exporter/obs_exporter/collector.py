@@ -151,12 +151,13 @@ class TargetCollector(Collector):
     def __init__(self, targets: Iterable[Target], deadline: float = DEADLINE) -> None:
         """Prepare a looker for each target."""
         self.deadline = deadline
-        self._slots = [_Slot(target) for target in targets]
-        self._pool = ThreadPoolExecutor(max_workers=min(32, max(1, len(self._slots))), thread_name_prefix="look")
+        chosen = list(targets)
+        self._pool = ThreadPoolExecutor(max_workers=2 * max(1, len(chosen)), thread_name_prefix="look")
+        self._slots = [_Slot(target, self._pool) for target in chosen]
         self._lock = threading.Lock()
         self._errors: dict[tuple[str, str, str], int] = {}
         self.last: list[tuple[Target, Look]] = []
-        self._sampler = Sampler(self._slots, self._pool.submit)
+        self._sampler = Sampler(self._slots, lambda begin: begin())
 
     def sample(self) -> None:
         """Begin to look between the scrapes where a signal needs it; ends with ``close``."""
@@ -181,7 +182,7 @@ class TargetCollector(Collector):
         """Look at all targets, or at the one named, within ``deadline`` seconds."""
         slots = [slot for slot in self._slots if not only or slot.target.name == only]
         started = time.monotonic()
-        futures = [self._pool.submit(slot.look, deadline) for slot in slots]
+        futures = [slot.begin(deadline) for slot in slots]
         wait(futures, timeout=deadline)
         looks = [(slot.target, _settled(slot, future, started)) for slot, future in zip(slots, futures, strict=True)]
         with self._lock:
@@ -210,34 +211,50 @@ class TargetCollector(Collector):
         return [slot.target.name for slot in self._slots]
 
     def close(self) -> None:
-        """Let go of the threads; a look that hangs is not waited for."""
+        """Let go of the threads; a look that hangs is cut, not waited for."""
         self._sampler.stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
+        for slot in self._slots:
+            slot.close()
 
 
 class _Slot:
-    """A target, its looker, and a lock, so that a slow target is never asked twice at once."""
+    """A target, its looker, and the looks under way: at most one for scrapes, which share it, and one between them.
 
-    def __init__(self, target: Target) -> None:
+    So a target that hangs holds up two threads at most, however often it is asked for, and is never asked twice at
+    once.
+    """
+
+    def __init__(self, target: Target, pool: ThreadPoolExecutor) -> None:
         self.target = target
         self._looker = Looker(target)
-        self._busy = threading.Lock()
+        self._pool = pool
+        self._lock = threading.Lock()
+        self._asking = threading.Lock()
+        self._shared: Future[Look] | None = None
+        self._between: Future[None] | None = None
 
-    def look(self, deadline: float) -> Look:
+    def begin(self, deadline: float) -> Future[Look]:
+        """Begin a look for a scrape, or return the one that another scrape has begun."""
+        with self._lock:
+            if self._shared is None or self._shared.done():
+                self._shared = self._pool.submit(self._look, deadline)
+            return self._shared
+
+    def _look(self, deadline: float) -> Look:
         """Take a look; any surprise becomes a failed look, since one target must not hurt another."""
         started = time.monotonic()
-        if not self._busy.acquire(timeout=deadline):
+        if not self._asking.acquire(timeout=deadline):
             return self.failed("busy", "the look before this one has not ended", deadline)
         try:
             left = deadline - (time.monotonic() - started)
             return self._looker.look(max(left, 0.1))
         except Exception:
             log.exception("target %s: the look failed", self.target.name)
-            return self.failed(
-                "internal", "the exporter failed on this page: its log says how", time.monotonic() - started
-            )
+            seconds = time.monotonic() - started
+            return self.failed("internal", "the exporter failed on this page: its log says how", seconds)
         finally:
-            self._busy.release()
+            self._asking.release()
 
     @property
     def sample_again(self) -> float:
@@ -245,14 +262,23 @@ class _Slot:
         return self._looker.sample_again
 
     def sample(self) -> None:
-        """Look between two scrapes; not while another look is under way."""
-        if self._busy.acquire(blocking=False):
+        """Begin a look between two scrapes; not while another look is under way."""
+        with self._lock:
+            if self._between is None or self._between.done():
+                self._between = self._pool.submit(self._sample)
+
+    def _sample(self) -> None:
+        if self._asking.acquire(blocking=False):
             try:
                 self._looker.look(DEADLINE)
             except Exception:
                 log.exception("target %s: the look failed", self.target.name)
             finally:
-                self._busy.release()
+                self._asking.release()
+
+    def close(self) -> None:
+        """Close the connections; a look under way comes back at once."""
+        self._looker.close()
 
     def failed(self, reason: str, message: str, seconds: float) -> Look:
         """Return a look that says why there is none."""
@@ -264,5 +290,4 @@ def _settled(slot: _Slot, future: Future[Look], started: float) -> Look:
     """Return a future's look, or a failed one where it did not end in time."""
     if future.done() and not future.cancelled():
         return future.result()
-    future.cancel()
     return slot.failed("timeout", "did not answer within the deadline of the scrape", time.monotonic() - started)

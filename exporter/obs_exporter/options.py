@@ -152,7 +152,7 @@ def target(
 
     for flag, text in (("--url", url), ("--api-url", api_url)):
         try:
-            _ = target_name(text) if text else ""
+            _ = target_name(text) if text or flag == "--url" else ""
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint=flag) from None
     access = Access(url, bearer_token_file=bearer_token_file)

@@ -43,7 +43,8 @@ class App:
         if environ.get("REQUEST_METHOD") not in ("GET", "HEAD"):
             return _answer(respond, "405 Method Not Allowed", "only GET is understood\n")
         if path == "/metrics":
-            return self._metrics(environ, respond)
+            # A selection by name[] would come out empty: the families are known only once a look was taken.
+            return self._metrics(environ | {"QUERY_STRING": ""}, respond)
         if path == "/probe":
             return self._probe(environ, respond)
         if path in ("/-/healthy", "/-/ready"):

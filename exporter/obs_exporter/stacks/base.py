@@ -21,6 +21,7 @@ GPU_RULE = Rule(
     GPU_SIGNALS, State.NEVER,
     "neither the engine nor the layer publishes device metrics",
     remedy="run NVIDIA's dcgm-exporter beside it and join on the node",
+    cost="one pod a node, and its page to scrape",
     source="metric modules of vLLM 0.4.3 to 0.33.0",
 )  # fmt: skip
 
@@ -205,9 +206,16 @@ class Stack:
         return missing_on_engine(answer, point, page, self.engine_families(page))
 
 
-def without_value(answer: Answer, state: State, reason: str, *, name: str = "", remedy: str = "") -> Answer:
+def without_value(
+    answer: Answer, state: State, reason: str, *, name: str = "", remedy: str = "", cost: str = ""
+) -> Answer:
     """Return the answer with a state that publishes nothing."""
-    return Answer(answer.signal, state, reason, native_name=name, remedy=remedy)
+    return Answer(answer.signal, state, reason, native_name=name, remedy=remedy, cost=cost)
+
+
+def by_rule(answer: Answer, rule: Rule) -> Answer:
+    """Return the answer as a rule gives it."""
+    return without_value(answer, rule.state, rule.reason, remedy=rule.remedy, cost=rule.cost)
 
 
 def missing_on_engine(answer: Answer, point: Point, page: Page, families: Mapping[str, str]) -> Answer:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from obs_exporter.exposition import Page
 from obs_exporter.schema import Kind, Provenance, State
 from obs_exporter.stacks import engine
-from obs_exporter.stacks.base import GPU_RULE, LAYER_SIGNALS, Pin, Stack, without_value
+from obs_exporter.stacks.base import GPU_RULE, LAYER_SIGNALS, Pin, Stack, by_rule
 from obs_exporter.stacks.endpoints import ENGINE_VERSION
 from obs_exporter.stacks.model import Answer, Point, Row, Rule
 from obs_exporter.stacks.vllm import SERVER_FAMILIES, SPELLINGS, VllmStack
@@ -52,9 +52,17 @@ _SWITCH = (
 
 RULES = (
     Rule(
+        engine.SIGNALS, State.NOT_APPLICABLE,
+        "KServe 0.11 carries no engine for LLMs: a custom container has what its own vLLM has",
+        remedy="audit that container as --stack vllm",
+        stack_versions="<0.12",
+        source="kserve 0.11.0 to 0.11.2: no huggingfaceserver",
+    ),
+    Rule(
         frozenset({"layer_request_duration", "layer_requests_queued"}), State.NOT_APPLICABLE,
         "in Standard mode no layer stands in the request path; in Knative mode queue-proxy's page (port 9091) has it",
         remedy=_SWITCH,
+        cost="request metrics of every Knative service in the cluster",
         source="knative/serving 1.15 to 1.23",
     ),
     Rule(
@@ -70,6 +78,7 @@ THROUGH_QPEXT = Rule(
     "this page came through KServe's metrics aggregator (qpext), which discards what it cannot type: behind a "
     "Prometheus 2 scraper that is every gauge and histogram",
     remedy="scrape the kserve-container's own port 8080 with Accept: text/plain;version=0.0.4, not port 9088",
+    cost="queue-proxy's families need a second scrape job, for port 9091",
     source="kserve qpext/cmd/qpext/main.go, 0.10 to 0.20",
 )  # fmt: skip
 
@@ -91,7 +100,7 @@ class KserveStack(VllmStack):
         """Blame the aggregator where the page bears its labels."""
         found = super().lacking(answer, point, page)
         if found.state is State.LOST and answer.state.publishes and _through_qpext(page, self):
-            return without_value(answer, THROUGH_QPEXT.state, THROUGH_QPEXT.reason, remedy=THROUGH_QPEXT.remedy)
+            return by_rule(answer, THROUGH_QPEXT)
         return found
 
 

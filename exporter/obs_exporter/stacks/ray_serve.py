@@ -13,7 +13,7 @@ from __future__ import annotations
 from obs_exporter.exposition import Page
 from obs_exporter.schema import Kind, Precision, Provenance, State
 from obs_exporter.stacks import engine
-from obs_exporter.stacks.base import GPU_RULE, Cadence, LayerWait, Pin, Stack, without_value
+from obs_exporter.stacks.base import GPU_RULE, Cadence, LayerWait, Pin, Stack, by_rule, without_value
 from obs_exporter.stacks.catalogue import catalogue
 from obs_exporter.stacks.endpoints import ENGINE_VERSION, Endpoint
 from obs_exporter.stacks.mapping import LabelRule
@@ -43,21 +43,26 @@ _STREAMING = (
     "or read the engine's own page: RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING=1 with RAY_SERVE_ENABLE_HA_PROXY=1 and "
     "log_engine_metrics: false (2.56 and newer), then scrape each replica's port (30000 and up)"
 )
+_REDEPLOY = "a redeploy of the application, and with it of the model"
+_UPGRADE = "another vLLM: ray[llm] asks for a newer one with each release"
+_ONE_PAGE = "a restart of the cluster; one LLMConfig only; the families of Serve's router go, since traffic bypasses it"
 _CONFIG_INFO = frozenset({"kv_cache_capacity", "kv_cache_max_concurrency"})
 _SOURCE = "ray wheels 2.44.1 to 2.60.0"
 
 RULES = (
     Rule(frozenset({"kv_cache_usage"}), State.LOST, "Ray registers none of the engine's families before 2.47",
-         remedy=f"{_ENGINE_LOG}; or upgrade Ray to 2.51 or newer", stack_versions="<2.47", source=_SOURCE),
+         remedy=f"{_ENGINE_LOG}; or upgrade Ray to 2.51 or newer", cost=_UPGRADE, stack_versions="<2.47",
+         source=_SOURCE),
     Rule(engine.SIGNALS, State.LOST, "Ray registers none of the engine's families before 2.47",
-         remedy="upgrade Ray to 2.51 or newer", stack_versions="<2.47", source=_SOURCE),
+         remedy="upgrade Ray to 2.51 or newer", cost=_UPGRADE, stack_versions="<2.47", source=_SOURCE),
     Rule(_CONFIG_INFO, State.LOST, "Ray's own copy of the metrics logger does not pass cache_config_info on",
          remedy="read the engine's start-up line in the replica's worker-*.out", stack_versions=">=2.47,<2.49",
          source=_SOURCE),
     Rule(engine.SIGNALS, State.HIDDEN, "log_engine_metrics is off by default in Ray 2.47 to 2.50",
-         remedy=_SWITCH, stack_versions=">=2.47,<2.51", source=_SOURCE),
+         remedy=_SWITCH, cost=_REDEPLOY, stack_versions=">=2.47,<2.51", source=_SOURCE),
     Rule(_CONFIG_INFO, State.LOST, "cache_config_info is on the page for about 20 s after the engine's start only",
-         remedy=f"read the engine's start-up line in the replica's worker-*.out, {_STREAMING}", stack_versions=OTEL,
+         remedy=f"read the engine's start-up line in the replica's worker-*.out, {_STREAMING}", cost=_ONE_PAGE,
+         stack_versions=OTEL,
          source="seen on Ray 2.60.0"),
     Rule(frozenset({"layer_queue_wait"}), State.LOST,
          "Ray publishes no wait per request: its fulfilment time counts every attempt, rejected ones too",
@@ -69,7 +74,8 @@ RULES = (
 OFF = Rule(
     engine.SIGNALS, State.HIDDEN,
     "this node runs a Serve LLM deployment and none of the engine's families is here: log_engine_metrics is false",
-    remedy=f"{_SWITCH}, {_STREAMING}", stack_versions=">=2.47", source="seen on Ray 2.60.0",
+    remedy=f"{_SWITCH}, {_STREAMING}", cost=f"{_REDEPLOY}; for the second way {_ONE_PAGE}",
+    stack_versions=">=2.47", source="seen on Ray 2.60.0",
 )  # fmt: skip
 
 NO_LLM = "no Serve LLM deployment reports on this page: scrape the node that runs the LLM replica (one agent a node)"
@@ -189,7 +195,7 @@ class RayServeStack(Stack):
             return self._lazy(answer, point) if answer.state in _EXPECTED else answer
         if answer.state.publishes:
             if _runs_llm(page):
-                return without_value(answer, OFF.state, OFF.reason, remedy=OFF.remedy)
+                return by_rule(answer, OFF)
             return without_value(answer, State.NOT_APPLICABLE, NO_LLM)
         return answer
 
