@@ -92,7 +92,7 @@ def gathered(sources: Sources) -> Bundle:
 
 def _check_urls(sources: Sources) -> None:
     """Refuse what cannot be right before anything is sent."""
-    urls = [("--url", url) for url in sources.urls] + [("--api-url", sources.api_url)]
+    urls = [("--url", url or " ") for url in sources.urls] + [("--api-url", sources.api_url)]
     if "://" in sources.baseline:
         urls.append(("--baseline", sources.baseline))
     if "://" in sources.ray_sd:

@@ -78,7 +78,7 @@ def judge(evidence: Evidence, asked: Asked | None = None) -> Report:
     case = build(evidence, asked.expected, asked.profile)
     findings = [*checks.run(case), *_missing(case, asked)]
     waived = tuple(_waived(findings, asked, case.stack))
-    code = 2 if evidence.exhibits and not evidence.readable else int(_fails(waived, asked))
+    code = 2 if evidence.unreadable else int(_fails(waived, asked))
     counts = next((exhibit.counts for exhibit in reversed(evidence.readable)), None)
     return Report(case, asked, waived, counts, code)
 

@@ -101,7 +101,7 @@ def test_what_cannot_be_had_is_a_piece_that_says_so(run: Run, tmp_path: Path, en
     assert all("nothing listens there" in error for error in errors)
     judged = run("--from", tmp_path / "e", "--format", "json")
     report = json.loads(judged.stdout)
-    assert judged.exit_code == 0
+    assert judged.exit_code == 2
     assert [f["check"] for f in report["findings"] if f["severity"] == "error"][:1] == ["unreadable"]
 
 

@@ -59,6 +59,14 @@ class Evidence:
         """The pages that could be read."""
         return tuple(exhibit for exhibit in self.exhibits if exhibit.reading.reachable)
 
+    @property
+    def unreadable(self) -> tuple[Exhibit, ...]:
+        """The pages that yielded nothing at all; one that has the layer's signals alone is read as far as it goes."""
+        return tuple(
+            exhibit for exhibit in self.exhibits
+            if not exhibit.reading.reachable and not any(answer.series for answer in exhibit.reading.answers)
+        )  # fmt: skip
+
 
 def interpret(bundle: Bundle) -> Evidence:
     """Understand a bundle.

@@ -42,6 +42,15 @@ class Group:
         return self.answers[0].remedy
 
     @property
+    def alternatives(self) -> list[str]:
+        """Other ways back, each with the signals it is for where it is not for all."""
+        ways: dict[str, list[str]] = {}
+        for answer in self.answers:
+            if answer.alternative:
+                ways.setdefault(answer.alternative, []).append(answer.signal.id)
+        return [way if len(ids) == len(self.answers) else f"for {', '.join(ids)}: {way}" for way, ids in ways.items()]
+
+    @property
     def cost(self) -> str:
         """What the remedy costs, or ""."""
         return self.answers[0].cost

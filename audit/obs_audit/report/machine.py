@@ -56,7 +56,7 @@ def _signal(answer: Answer, report: Report) -> dict[str, Any]:
         "precision": str(answer.precision),
         "native_name": answer.native_name,
         "reason": answer.reason,
-        "remedy": answer.remedy,
+        "remedy": answer.remedies,
         "cost": answer.cost,
         "evidence": report.case.places[signal.id],
         "waived": bool(report.waiver(signal.id)),
