@@ -29,7 +29,7 @@ def main(
 
     Without --url and --file it is a paper audit: what the stack is known to do at its version.
 
-    Exit codes: 0 fine, 1 findings at or above --fail-on (or a required signal that is missing), 2 wrong usage, or a page
+    Exit codes: 0 fine, 1 findings at or above --fail-on (or a required signal that is missing), 2 wrong usage or a page
     that cannot be read.
 
     \b
