@@ -173,6 +173,22 @@ def test_preemption_takes_the_newest_and_recomputes_it() -> None:
     assert max(gaps) > second.requeue_wait, "the wait after a preemption falls between two tokens"
 
 
+def test_a_preempted_request_goes_to_the_head_of_the_queue() -> None:
+    # As above with a third request, which would fit into the block that is left: it must not overtake.
+    engine = Engine(
+        max_num_seqs=2, block_size=8, num_blocks=4, max_model_len=24, step_s=0.1, prefill_token_s=0.01,
+        decode_seq_s=0.0,
+    )  # fmt: skip
+    config = Config(
+        engine=engine, phases=(Bursts(1.0, 3, 5.0),), prompt_tokens=Lengths(8.0), output_tokens=Lengths(4.0)
+    )
+    first, second, third = simulate(config).truth().requests
+    assert second.preemptions == 1
+    assert first.ended is not None
+    assert third.scheduled is not None
+    assert third.scheduled >= first.ended
+
+
 def test_a_prefix_in_the_cache_is_not_computed_again() -> None:
     engine = Engine(step_s=0.01, prefill_token_s=0.001, decode_seq_s=0.0)
     config = Config(engine=engine, phases=(Bursts(4.0, 1, 2.0),), prompt_tokens=Lengths(100.0),
