@@ -24,6 +24,9 @@ def choice_text(choice: dict[str, Any]) -> str:
     source = choice.get("delta") or choice.get("message") or choice
     if not isinstance(source, dict):
         return ""
+    content = source.get("content")
+    if len(source) == 1 and isinstance(content, str):  # what nearly every event is
+        return content
     parts = [value for field in _TEXT_FIELDS if isinstance(value := source.get(field), str)]
     calls = source.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
@@ -96,7 +99,7 @@ class Answer:
             return
         self.payloads += 1
         try:
-            event = json.loads(data)
+            event = json.loads(str(data, "utf-8"))  # bytes would be searched for their encoding first
         except ValueError as error:  # UnicodeDecodeError is one too
             self.malformed = self.malformed or f"an event is not JSON ({error.__class__.__name__}): {data[:60]!r}"
             return

@@ -17,7 +17,7 @@ from obs_exporter.probe.answer import Answer
 from obs_exporter.probe.http1 import HTTPError, ResponseParser
 from obs_exporter.probe.outcome import Ending, Outcome
 from obs_exporter.probe.request import Endpoint
-from obs_exporter.probe.transport import TLSOptions, Transport, TransportError, resolve
+from obs_exporter.probe.transport import Address, TLSOptions, Transport, TransportError, resolve
 
 _DIGEST_PIECES = 16
 _DIGEST_BYTES = 32 * 1024
@@ -67,7 +67,8 @@ class Client:
     """Sends requests to one endpoint.
 
     ``on_free`` is called as soon as a request has left its slot; ``on_finish`` later, once with each exchange, its
-    answer read; ``on_lag`` with the read lag in nanoseconds of every piece. Raises TransportError on an unknown host.
+    answer read; ``on_lag`` with the read lag in nanoseconds of every piece. ``address`` is what ``resolve`` gave before.
+    Raises TransportError on an unknown host.
     """
 
     def __init__(
@@ -77,12 +78,13 @@ class Client:
         on_finish: Callable[[Exchange], None],
         on_free: Callable[[], None] = lambda: None,
         on_lag: Callable[[int], None] = lambda lag: None,
+        address: Address | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._options = options
         self._on_finish, self._on_free, self._on_lag = on_finish, on_free, on_lag
         hop = options.proxy or endpoint
-        self._family, self._address = resolve(hop.host, hop.port)
+        self._family, self._address = address or resolve(hop.host, hop.port)
         self._context: ssl.SSLContext | None = options.tls.context() if endpoint.tls else None
         self._tunnel = options.proxy is not None and endpoint.tls
         self._poll = select.epoll()

@@ -30,6 +30,22 @@ class _Phase(Enum):
     DONE = 7
 
 
+_CHUNK_LINE = _Phase.CHUNK_LINE
+
+
+def _one_chunk(data: bytes) -> bytes:
+    """Return the body when ``data`` is exactly one whole chunk, which is what a token mostly is; else b""."""
+    cut = data.find(b"\r\n", 0, 16)
+    size = data[:cut]
+    if cut < 1 or not size.isalnum() or not data.endswith(b"\r\n"):
+        return b""
+    body = data[cut + 2 : -2]
+    try:
+        return body if len(body) == int(size, 16) else b""
+    except ValueError:
+        return b""
+
+
 class ResponseParser:
     """One response.
 
@@ -54,6 +70,8 @@ class ResponseParser:
         if self._buffer:
             data = self._buffer + data
             self._buffer = b""
+        if self._phase is _CHUNK_LINE and (body := _one_chunk(data)):
+            return body
         if self._phase is _Phase.HEAD:
             at = self._read_head(data)
             if at < 0:

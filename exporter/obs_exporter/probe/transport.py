@@ -68,7 +68,11 @@ class Piece:
         self.lag_ns = lag_ns
 
 
-def resolve(host: str, port: int) -> tuple[int, tuple[str, int]]:
+Address = tuple[int, tuple[str, int]]
+"""A socket family and the address in it."""
+
+
+def resolve(host: str, port: int) -> Address:
     """Return (family, address) of a host, the first address that takes a connection, else the first of all.
 
     Raises TransportError when the name has no address.
