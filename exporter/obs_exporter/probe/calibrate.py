@@ -68,12 +68,16 @@ class Calibration:
         return rounded | {"client_limited": bool(self.limited), "reason": self.limited}
 
 
-def calibrate(level: Level, limit_s: float, options: ClientOptions | None = None, slots: int | None = None) -> Calibration:
-    """Measure the client at one level's load (``slots`` of it, for a shard). Raises TruthError when no server starts."""
+def calibrate(
+    level: Level, limit_s: float, options: ClientOptions | None = None, slots: int | None = None
+) -> Calibration:
+    """Measure the client at one level's load (a shard's ``slots`` of it). Raises TruthError when no server starts."""
     concurrency = slots if slots is not None else level.concurrency
     with TruthProcess(PROFILE) as server:
         lag = LagHistogram()
-        records, elapsed, cpu = _measure(server.url, concurrency, level.rate, options or ClientOptions(timeout_s=30), lag)
+        records, elapsed, cpu = _measure(
+            server.url, concurrency, level.rate, options or ClientOptions(timeout_s=30), lag
+        )
         truths = {truth.id: truth for truth in server.truth()}
     ratio = None
     if concurrency is not None:
@@ -97,7 +101,9 @@ def _measure(
     builder = RequestBuilder(endpoint, Shape(model="truth"))
     maker, slots, records = RecordMaker(SLO()), Slots(), list[Record]()
     prompt = Prompt((("user", "calibration"),), PROFILE.tokens)
-    requests = None if concurrency is None else max(concurrency * _WAVES, -(-_MIN_REQUESTS // concurrency) * concurrency)
+    requests = (
+        None if concurrency is None else max(concurrency * _WAVES, -(-_MIN_REQUESTS // concurrency) * concurrency)
+    )
     level = Level("calibration", concurrency, rate, requests, None if requests else _OPEN_SECONDS)
 
     def build(index: int, scheduled_ns: int | None) -> tuple[bytes, Ticket]:

@@ -24,17 +24,17 @@ _COMMANDS: dict[str, tuple[str, str]] = {
 class _LazyGroup(click.Group):
     """Loads a command's module only when the command is named: --help needs none of them."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f"obs_exporter.probe.{_COMMANDS[cmd_name][0]}")
         command = getattr(module, f"{cmd_name}_command")
         return command if isinstance(command, click.Command) else None
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in sorted(_COMMANDS.items())])
 

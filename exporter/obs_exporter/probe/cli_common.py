@@ -28,7 +28,7 @@ def write_output(text: str, output: str | None) -> None:
         raise InputError(f"{output}: cannot be written: {error.strerror}") from None
 
 
-class Separated(click.ParamType):
+class Separated(click.ParamType[tuple[Any, ...]]):
     """Values with commas between them, each read by ``read`` (which raises ValueError on a wrong one)."""
 
     name = "list"

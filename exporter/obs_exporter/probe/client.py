@@ -11,7 +11,7 @@ import ssl
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from obs_exporter.probe.answer import Answer
 from obs_exporter.probe.http1 import HTTPError, ResponseParser
@@ -22,7 +22,7 @@ from obs_exporter.probe.transport import Address, TLSOptions, Transport, Transpo
 _DIGEST_PIECES = 16
 _DIGEST_BYTES = 32 * 1024
 _REUSE_WITHIN_NS = 1_000_000_000
-"""A connection idle for longer is not used again: the server may be about to close it, which would look like a failure."""
+"""A connection idle for longer is not used again: the server may be about to close it, which would read as a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ClientOptions:
     """``timeout_s`` limits a request from the start of its connection to the end of its body."""
 
     timeout_s: float = 120.0
-    tls: TLSOptions = TLSOptions()
+    tls: TLSOptions = field(default_factory=TLSOptions)
     proxy: Endpoint | None = None
     reuse: bool = True
     keep_text: bool = False
@@ -67,7 +67,7 @@ class Client:
     """Sends requests to one endpoint.
 
     ``on_free`` is called as soon as a request has left its slot; ``on_finish`` later, once with each exchange, its
-    answer read; ``on_lag`` with the read lag in nanoseconds of every piece. ``address`` is what ``resolve`` gave before.
+    answer read; ``on_lag`` with the read lag in nanoseconds of every piece. ``address`` is what ``resolve`` gave.
     Raises TransportError on an unknown host.
     """
 
@@ -77,7 +77,7 @@ class Client:
         options: ClientOptions,
         on_finish: Callable[[Exchange], None],
         on_free: Callable[[], None] = lambda: None,
-        on_lag: Callable[[int], None] = lambda lag: None,
+        on_lag: Callable[[int], None] = lambda _: None,
         address: Address | None = None,
     ) -> None:
         self._endpoint = endpoint
@@ -283,7 +283,13 @@ class Client:
         if transport is not None:
             del self._active[transport.fd]
             http = exchange.http
-            if self._options.reuse and ending.whole and http.keep_alive and not http.leftover and not transport.wants_write:
+            if (
+                self._options.reuse
+                and ending.whole
+                and http.keep_alive
+                and not http.leftover
+                and not transport.wants_write
+            ):
                 self._idle[transport.fd] = (transport, time.perf_counter_ns())
             else:
                 self._poll.unregister(transport.fd)

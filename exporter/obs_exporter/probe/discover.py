@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 
@@ -23,7 +23,7 @@ class Hop:
     """How the target is reached."""
 
     endpoint: Endpoint
-    tls: TLSOptions = TLSOptions()
+    tls: TLSOptions = field(default_factory=TLSOptions)
     proxy: Endpoint | None = None
     key: str | None = None
 

@@ -1,8 +1,8 @@
 """How load is put on: closed loop (so many slots) and open loop (so many a second), and one request's record.
 
 Closed: every slot sends its next request as soon as its last has ended. Open: arrival times are drawn before (Poisson)
-and kept whatever the server does; a request that leaves late is measured from its scheduled time, so a slow server cannot
-slow its own questions (no coordinated omission).
+and kept whatever the server does; a request that leaves late is measured from its scheduled time, so a slow server
+cannot slow its own questions (no coordinated omission).
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def run_closed(
 ) -> None:
     """Keep ``concurrency`` requests in flight until the indexes, the duration or the patience of the user ends."""
     slots.left = concurrency
-    end_ns = time.perf_counter_ns() + int(level.duration_s * 1e9) if level.requests is None and level.duration_s else None
+    end_ns = (
+        time.perf_counter_ns() + int(level.duration_s * 1e9) if level.requests is None and level.duration_s else None
+    )
     more = True
     while more or client.busy:
         while more and slots.left:
@@ -101,7 +103,9 @@ def arrivals(rate: float, seed: str) -> Iterator[float]:
         yield at
 
 
-def run_open(client: Client, build: Build, level: Level, times: Iterator[float], indexes: Iterator[int], stop: Stop) -> None:
+def run_open(
+    client: Client, build: Build, level: Level, times: Iterator[float], indexes: Iterator[int], stop: Stop
+) -> None:
     """Start a request at each of ``times`` (seconds from now), however many are in flight."""
     start_ns = time.perf_counter_ns()
     due: tuple[int, int] | None = _next_arrival(start_ns, level, times, indexes)
@@ -117,10 +121,16 @@ def run_open(client: Client, build: Build, level: Level, times: Iterator[float],
         client.poll(wait)
 
 
-def _next_arrival(start_ns: int, level: Level, times: Iterator[float], indexes: Iterator[int]) -> tuple[int, int] | None:
+def _next_arrival(
+    start_ns: int, level: Level, times: Iterator[float], indexes: Iterator[int]
+) -> tuple[int, int] | None:
     at = next(times, None)
     index = next(indexes, None)
-    if at is None or index is None or (level.requests is None and level.duration_s is not None and at > level.duration_s):
+    if (
+        at is None
+        or index is None
+        or (level.requests is None and level.duration_s is not None and at > level.duration_s)
+    ):
         return None
     return index, start_ns + int(at * 1e9)
 

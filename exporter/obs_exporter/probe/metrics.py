@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, write_to_textfile
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, write_to_textfile
 from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -39,6 +39,7 @@ class ProbeMetrics(Observer):
     """All families of one process, in a registry of their own; one instance may serve several targets."""
 
     def __init__(self, slo: SLO) -> None:
+        _hide_created()  # _created doubles every series and says nothing here
         self.registry = CollectorRegistry()
         self._lock = threading.Lock()
         self._sent: dict[tuple[str, ...], list[int]] = {}
@@ -69,13 +70,22 @@ class ProbeMetrics(Observer):
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"llm_probe_{name}", text, (*_LOAD, *labels), registry=self.registry)
 
-        self.requests = counter("requests", "Requests sent and ended, by outcome; all are in goodput's denominator.", "outcome")
+        self.requests = counter(
+            "requests", "Requests sent and ended, by outcome; all are in goodput's denominator.", "outcome"
+        )
         self.good = counter("good_requests", "Successful requests that met every SLO.")
         self.cancelled = counter("cancelled_requests", "Requests cut by the probe's own stop: in no denominator.")
-        self.tokens = counter("output_tokens", "Output tokens of successful requests, by where the count came from.", "source")
+        self.tokens = counter(
+            "output_tokens", "Output tokens of successful requests, by where the count came from.", "source"
+        )
         self.ambiguous = counter(
             "ambiguous_first_tokens", "First tokens that one read merged with later ones: their TTFT may be too long."
         )
+
+        self.skipped = Counter(
+            "llm_probe_skipped_requests", "Requests not sent because the budget was spent.", ("target", "reason"),
+            registry=self.registry,
+        )  # fmt: skip
 
     def _make_state(self) -> None:
         def gauge(name: str, text: str, *labels: str) -> Gauge:
@@ -89,6 +99,7 @@ class ProbeMetrics(Observer):
             "client_error_seconds", "The probe's own TTFT error, from calibration.", "concurrency", "rate", "quantile"
         )
         self.objective = gauge("slo_seconds", "The limits of a good request.", "slo")
+        self.last = gauge("last_request_timestamp_seconds", "When the last request was sent (Unix time).", "target")
         gauge("build_info", "The probe's version.", "version").labels(__version__).set(1)
 
     def set_slo(self, slo: SLO) -> None:
@@ -161,15 +172,22 @@ class RunMetrics(Observer):
         """Pass a calibration on."""
         self._metrics.calibrated(calibration)
 
-    def level_started(self, level: Level, repeat: int, in_flight: Callable[[], int], lag: LagHistogram) -> None:
+    def level_started(self, level: Level, _repeat: int, in_flight: Callable[[], int], lag: LagHistogram) -> None:
         """Show the level."""
         self._level = level
         self._metrics.begin(self._target, level, in_flight, lag)
 
     def recorded(self, record: Record) -> None:
-        """Count a request."""
-        if self._level is not None:
-            self._metrics.add(self._target, self._level, record)
+        """Count a request; records of other processes say themselves which level they are of."""
+        level = self._level
+        if level is None or (level.scenario, level.concurrency, level.rate) != (
+            record.scenario,
+            record.concurrency,
+            record.rate,
+        ):
+            level = Level(record.scenario, record.concurrency, record.rate, None, None)
+            self.level_started(level, record.repeat, lambda: 0, LagHistogram())
+        self._metrics.add(self._target, level, record)
 
     def level_ended(self, level: Level, summary: dict[str, Any]) -> None:
         """Show that the level has ended."""
@@ -206,6 +224,11 @@ class _LagCollector(Collector):
                 buckets.append((edge, float(seen)))
             family.add_metric(labels, buckets, whole.sum_ns / 1e9)
         yield family
+
+
+def _hide_created() -> None:
+    switch: Callable[[], None] = disable_created_metrics
+    switch()
 
 
 class MetricsOutputError(Exception):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from obs_exporter.probe.answer import Answer
 
 
-class Outcome(str, Enum):
+class Outcome(StrEnum):
     """How a request ended. Exactly one applies; everything but OK is a miss and never enters a latency histogram."""
 
     OK = "ok"
@@ -22,10 +22,6 @@ class Outcome(str, Enum):
     EMPTY = "empty"
     MALFORMED = "malformed"
     CANCELLED = "cancelled"
-
-    def __str__(self) -> str:
-        """Return the bare word."""
-        return self.value
 
 
 MEANINGS: dict[Outcome, str] = {

@@ -56,7 +56,18 @@ def _command(arguments: Sequence[str], index: int, count: int, run_id: str, fold
     if index:
         off += ["--metrics-url", ""]  # one reader of the server's page is enough
     own = ["--processes", "1", "--shard", f"{index}/{count}", "--run-id", run_id, "--rendezvous", str(folder)]
-    return [sys.executable, "-m", "obs_exporter.probe.cli", "run", *arguments, *off, *own, "--output", str(output), "--quiet"]
+    return [
+        sys.executable,
+        "-m",
+        "obs_exporter.probe.cli",
+        "run",
+        *arguments,
+        *off,
+        *own,
+        "--output",
+        str(output),
+        "--quiet",
+    ]
 
 
 def _follow(

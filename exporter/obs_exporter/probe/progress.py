@@ -75,7 +75,12 @@ class BarProgress(PlainProgress):
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[flight]}"))
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[flight]}"),
+        )
         self._bar: Progress = Progress(*columns, console=Console(file=stream), auto_refresh=False, transient=True)
         self._task = self._bar.add_task("", total=None, flight="")
         self._bar.start()
@@ -83,13 +88,13 @@ class BarProgress(PlainProgress):
         self._next = 0.0
         self._in_flight: Callable[[], int] = lambda: 0
 
-    def level_started(self, level: Level, repeat: int, in_flight: Callable[[], int], lag: LagHistogram) -> None:
+    def level_started(self, level: Level, repeat: int, in_flight: Callable[[], int], _lag: LagHistogram) -> None:
         """Begin a new bar."""
         self._done = 0
         self._in_flight = in_flight
         self._bar.reset(self._task, total=level.requests, description=f"{level.name}, repeat {repeat + 1}", flight="")
 
-    def recorded(self, record: Record) -> None:
+    def recorded(self, _record: Record) -> None:
         """Count one request, and redraw when it is time."""
         self._done += 1
         if time.monotonic() >= self._next:

@@ -13,7 +13,7 @@ _STEP = math.log(1.005)
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the quantile of values in rising order, linear between neighbours. Raises ValueError when there are none."""
+    """Return the quantile of values in rising order, linear between neighbours. Raises ValueError without any."""
     if not ordered:
         raise ValueError("no values")
     place = share * (len(ordered) - 1)
@@ -32,7 +32,7 @@ def describe(values: Sequence[float]) -> dict[str, Any]:
 
 
 class LogBins:
-    """Counts of positive values in bins 0.5 % wide: percentiles of millions of gaps in little memory, exactly mergeable."""
+    """Counts of positive values in bins 0.5 % wide: percentiles of millions of gaps in little memory."""
 
     def __init__(self) -> None:
         self.counts: dict[int, int] = {}

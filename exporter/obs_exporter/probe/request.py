@@ -58,7 +58,9 @@ def parse_endpoint(url: str) -> Endpoint:
         raise RequestError("the URL carries a user name or password: give an API key in the environment instead")
     if parts.query or parts.fragment:
         raise RequestError(f"{parts.hostname}: a base URL has no query and no fragment: give it as http://host:port/v1")
-    return Endpoint(parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80), parts.path.rstrip("/"))
+    return Endpoint(
+        parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80), parts.path.rstrip("/")
+    )
 
 
 def api_key(variable: str | None = None) -> str | None:
@@ -66,7 +68,9 @@ def api_key(variable: str | None = None) -> str | None:
 
     Raises RequestError when ``variable`` is named and not set, or when the key cannot be a header's value.
     """
-    key = next((os.environ[name] for name in ((variable,) if variable else _KEY_VARIABLES) if os.environ.get(name)), None)
+    key = next(
+        (os.environ[name] for name in ((variable,) if variable else _KEY_VARIABLES) if os.environ.get(name)), None
+    )
     if variable and not key:
         raise RequestError(f"the environment variable {variable} is not set: export the API key there")
     if key and (not key.isascii() or not key.isprintable() or " " in key):
@@ -136,12 +140,19 @@ class RequestBuilder:
         try:
             self._head = "\r\n".join(lines).encode("ascii")
         except UnicodeEncodeError as error:
-            raise RequestError(f"a header or the path has a character outside ASCII: {error.object[error.start]!r}") from None
+            raise RequestError(
+                f"a header or the path has a character outside ASCII: {error.object[error.start]!r}"
+            ) from None
 
     def build(self, prompt: Prompt, request_id: str) -> bytes:
         """Return the bytes of one request; ``request_id`` goes out as X-Request-Id."""
         body = json.dumps(self._body(prompt), separators=(",", ":")).encode()
-        return b"%b\r\nX-Request-Id: %b\r\nContent-Length: %d\r\n\r\n%b" % (self._head, request_id.encode(), len(body), body)
+        return b"%b\r\nX-Request-Id: %b\r\nContent-Length: %d\r\n\r\n%b" % (
+            self._head,
+            request_id.encode(),
+            len(body),
+            body,
+        )
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
         shape = self._shape

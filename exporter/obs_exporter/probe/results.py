@@ -1,4 +1,4 @@
-"""Result files: what is written while a run goes on, so that a stop or a crash loses no finished request, and reading."""
+"""Result files: written while a run goes on, so that a stop or a crash loses no finished request; and read again."""
 
 from __future__ import annotations
 
@@ -115,7 +115,11 @@ def _check_levels(path: Path, data: dict[str, Any]) -> None:
     if not isinstance(levels, list) or not isinstance(data["target"], dict) or not isinstance(data["slo"], dict):
         raise ResultError(f"{path}: not a result of obs-probe: target, slo or levels has the wrong type")
     for number, level in enumerate(levels):
-        if not isinstance(level, dict) or "scenario" not in level or not (level.get("concurrency") or level.get("rate")):
+        if (
+            not isinstance(level, dict)
+            or "scenario" not in level
+            or not (level.get("concurrency") or level.get("rate"))
+        ):
             raise ResultError(f"{path}: level {number} has no scenario, or neither concurrency nor rate")
 
 

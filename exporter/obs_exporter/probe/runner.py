@@ -47,8 +47,8 @@ class ServerSide:
     def begin(self) -> None:
         """Start to sample."""
 
-    def end(self, summary: dict[str, Any]) -> dict[str, Any] | None:
-        """Stop sampling; return the level's server side beside the client's ``summary``, or None."""
+    def end(self, _summary: dict[str, Any]) -> dict[str, Any] | None:
+        """Stop sampling; return the level's server side beside the client's, or None."""
         return None
 
 
@@ -64,11 +64,11 @@ class Plan:
     repeats: int = 1
     warmup: int = 1
     seed: int = 0
-    slo: SLO = SLO()
-    options: ClientOptions = ClientOptions()
+    slo: SLO = field(default_factory=SLO)
+    options: ClientOptions = field(default_factory=ClientOptions)
     calibrate: bool = True
     max_client_error_s: float = 0.005
-    shard: Shard = Shard()
+    shard: Shard = field(default_factory=Shard)
     rendezvous: Rendezvous | None = None
     tokenizer: Callable[[str], int] | None = None
     server_side: ServerSide = field(default_factory=ServerSide)
@@ -124,7 +124,11 @@ class Runner:
         try:
             self._warm_up(client, slots, sink, level, repeat)
             lag.clear()
-            sink.listeners = [accumulator.add, self._writer.record, *(observer.recorded for observer in self._observers)]
+            sink.listeners = [
+                accumulator.add,
+                self._writer.record,
+                *(observer.recorded for observer in self._observers),
+            ]
             for observer in self._observers:
                 observer.level_started(level, repeat, lambda: client.in_flight, lag)
             self._plan.server_side.begin()
@@ -182,7 +186,9 @@ class Runner:
 
         return build
 
-    def _client_side(self, level: Level, summary: dict[str, Any], lag: LagHistogram, cpu_share: float) -> dict[str, Any]:
+    def _client_side(
+        self, level: Level, summary: dict[str, Any], lag: LagHistogram, cpu_share: float
+    ) -> dict[str, Any]:
         """Return what is known of this client's own part in the numbers, and whether it limits them."""
         known = next((c for at, c in self._calibrations.items() if _same_load(at, level)), None)
         reasons = [known.limited] if known is not None and known.limited else []

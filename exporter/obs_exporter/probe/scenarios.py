@@ -1,4 +1,4 @@
-"""What users ask, as data: how long the prompts are, how much answer is wanted, what they share. Pure but for chat files."""
+"""What users ask, as data: how long prompts and answers are, and what prompts share. Reads chat files, else pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("short", "a short question, an answer of up to 128 tokens", 24, 128),
         Scenario("long-prompt", "a prompt of about 2,000 tokens, a short answer: prefill decides", 1500, 64),
         Scenario("long-output", "a short question, an answer of up to 1,024 tokens: decode decides", 24, 1024),
-        Scenario("shared-prefix", "about 1,300 tokens that all requests share: the prefix cache decides", 24, 128, 1000),
+        Scenario(
+            "shared-prefix", "about 1,300 tokens that all requests share: the prefix cache decides", 24, 128, 1000
+        ),
         Scenario("chat", "conversations from a JSONL file (--chat-file)", 0, 256),
     )
 }
@@ -58,7 +60,9 @@ class Prompts:
     Raises RequestError for an unknown scenario, or for a chat file that is missing or wrong.
     """
 
-    def __init__(self, seed: int, unique_prefix: bool, max_tokens: int | None = None, chat_file: str | None = None) -> None:
+    def __init__(
+        self, seed: int, unique_prefix: bool, max_tokens: int | None = None, chat_file: str | None = None
+    ) -> None:
         self._seed = seed
         self._unique = unique_prefix
         self._max_tokens = max_tokens
@@ -89,7 +93,7 @@ class Prompts:
 
     def _chat_source(self, tokens: int) -> Callable[[int, str], Prompt]:
         if not self._chats:
-            raise RequestError("the scenario chat needs --chat-file: JSON lines of {\"messages\": [...]}")
+            raise RequestError('the scenario chat needs --chat-file: JSON lines of {"messages": [...]}')
 
         def prompt(index: int, unique_id: str) -> Prompt:
             messages, own_tokens = self._chats[index % len(self._chats)]

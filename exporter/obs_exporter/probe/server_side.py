@@ -1,8 +1,8 @@
 """The server's own numbers during a level, beside the client's: where the time went between the two.
 
 The page is fetched in a thread (cheap) and read after the level (not cheap). How a page is read is a function
-``Mapper``: page text -> {signal id: its series}. The one here reads pages in the common schema, as an obs-exporter serves
-them; MAPPERS takes more.
+``Mapper``: page text -> {signal id: its series}. The one here reads pages in the common schema, as an obs-exporter
+serves them; MAPPERS takes more.
 """
 
 from __future__ import annotations
@@ -48,7 +48,11 @@ def read_schema_page(text: str) -> dict[str, list[Series]]:
             if signal.kind is Kind.HISTOGRAM:
                 series += _histograms(family.samples)
             else:
-                series += [Scalar(_labels(sample.labels), sample.value) for sample in family.samples if sample.name == signal.metric]
+                series += [
+                    Scalar(_labels(sample.labels), sample.value)
+                    for sample in family.samples
+                    if sample.name == signal.metric
+                ]
     except (ValueError, KeyError, IndexError) as error:
         raise PageError(f"not a metrics page: {error}") from None
     return found
@@ -159,7 +163,6 @@ def _none(reason: str) -> dict[str, Any]:
     return {"value": None, "reason": reason}
 
 
-
 def _counter_delta(read: Sequence[Signals], name: str) -> dict[str, Any]:
     first, last = read[0].get(name), read[-1].get(name)
     if not last:
@@ -222,7 +225,11 @@ def _lost(signals: Mapping[str, Any], summary: dict[str, Any]) -> dict[str, Any]
     if client is None:
         return _none("no request succeeded")
     finished, seen = signals["ttft"]["count"], summary["requests"]
-    found: dict[str, Any] = {"value": round(client - engine, 9), "client_mean_ttft_s": client, "engine_mean_ttft_s": engine}
+    found: dict[str, Any] = {
+        "value": round(client - engine, 9),
+        "client_mean_ttft_s": client,
+        "engine_mean_ttft_s": engine,
+    }
     if abs(finished - seen) > 0.02 * seen + 1:
         found["warning"] = f"the engine counted {finished:g} first tokens, this probe sent {seen}: others use it too"
     return found

@@ -54,7 +54,7 @@ class Rendezvous:
         self._timeout_s = timeout_s
 
     def meet(self, place: str, stop: Stop) -> None:
-        """Wait for all shards at ``place``. Raises ShardError when they do not come, or the directory cannot be used."""
+        """Wait for all shards at ``place``. Raises ShardError when they do not come or the directory fails."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             (self._directory / f"{place}.{self._shard.index}").touch()

@@ -1,4 +1,4 @@
-"""A level's numbers, computed from its records and from nothing else: so shards and later readers get the same. Pure."""
+"""A level's numbers, computed from its records and from nothing else, so that merged shards give the same. Pure."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Accumulator:
         }
 
     def _shape(self) -> dict[str, Any]:
-        """Return what the ends of a closed loop do to throughput: waves, the ceiling, and the steady state's own rate."""
+        """Return what the ends of a closed loop do to throughput: waves, ceiling, and the steady state's rate."""
         slots, sent = self._key.concurrency, self.finished
         if not slots or not sent:
             return {"waves": None, "ceiling": None, "steady": None}

@@ -58,7 +58,7 @@ class TLSOptions:
 
 
 class Piece:
-    """Bytes read at once: ``at_ns`` is their arrival on the monotonic clock, ``lag_ns`` the time from then to the read."""
+    """Bytes read at once: ``at_ns`` is their arrival on the monotonic clock, ``lag_ns`` the time from it to the read."""
 
     __slots__ = ("at_ns", "data", "lag_ns")
 
@@ -153,7 +153,7 @@ class Transport:
             self._handshake(self._context)
 
     def _read_tunnel(self) -> bool:
-        """Read the proxy's answer to CONNECT; return whether the tunnel stands. Raises TransportError when it does not."""
+        """Read the proxy's answer to CONNECT; return whether the tunnel stands. Raises TransportError if refused."""
         while b"\r\n\r\n" not in self._tunnel_answer:
             piece = self._receive()
             if piece is None:

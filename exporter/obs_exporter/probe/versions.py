@@ -22,7 +22,7 @@ GENERATIONS: tuple[Generation, ...] = (
         "Triton's vLLM backend starts the engine in a background thread; vLLM 0.8.1 to 0.10.1.1 falls back to V0 there"
         " (vllm-project/vllm#18571, #19326)",
     ),
-    Generation("engine", "0", "0.7.3", "V0", "vLLM before 0.8.0 runs V1 only when VLLM_USE_V1=1 is set (vllm v0.8.0 notes)"),
+    Generation("engine", "0", "0.7.3", "V0", "V1 only with VLLM_USE_V1=1 before vLLM 0.8.0 (its notes)"),
     Generation("engine", "0.11.0", "", "V1", "vLLM removed V0 in 0.11.0 (its release notes)"),
 )  # fmt: skip
 """Where no row fits (vLLM 0.8 to 0.10 outside Triton) the generation depends on settings: it is unknown unless told."""
@@ -38,7 +38,9 @@ def _parts(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def engine_generation(stack: str | None, stack_version: str | None, engine_version: str | None) -> tuple[str | None, str]:
+def engine_generation(
+    stack: str | None, stack_version: str | None, engine_version: str | None
+) -> tuple[str | None, str]:
     """Return vLLM's engine generation (V0, V1 or None) and why; the stack's own row goes before the engine's."""
     for product, version in ((stack or "", stack_version), ("engine", engine_version)):
         if not version:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from typing import Any
 
 from obs_exporter.probe.report.document import Document
@@ -17,7 +16,7 @@ def render_document(document: Document, output_format: str) -> str:
     return str(module.render(document))
 
 
-def render(result: dict[str, Any], output_format: str, baseline: dict[str, Any] | None, folder: Path) -> str:
+def render(result: dict[str, Any], output_format: str, baseline: dict[str, Any] | None = None) -> str:
     """Return the report of a result, beside a baseline's where one is given."""
     from obs_exporter.probe.report.result import document
 

@@ -29,7 +29,9 @@ def svg(chart: Chart) -> str:
     frame = _Frame(chart, lines)
     height = _HEIGHT + _LEGEND_ROW * len(lines)
     label = escape(f"{chart.title}: {chart.y_name} by {chart.x_name}")
-    parts = [f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" role="img" aria-label="{label}">']
+    parts = [
+        f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" role="img" aria-label="{label}">'
+    ]
     parts += frame.axes()
     for number, line in enumerate(lines):
         parts += _curve(frame, line, number)
@@ -71,14 +73,18 @@ class _Frame:
             at = self.y(i * self._step)
             parts.append(f'<line class="axis" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{at}" y2="{at}"/>')
             parts.append(f'<text x="{_LEFT - 8}" y="{at + 4}" text-anchor="end">{i * self._step:.6g}</text>')
-        for value in self._ticks():
-            parts.append(f'<text x="{self.x(value)}" y="{floor + 16}" text-anchor="middle">{value:.6g}</text>')
+        parts += [
+            f'<text x="{self.x(value)}" y="{floor + 16}" text-anchor="middle">{value:.6g}</text>'
+            for value in self._ticks()
+        ]
         if chart.mark_x is not None:
             at = self.x(chart.mark_x[0])
             parts.append(f'<line class="mark" x1="{at}" x2="{at}" y1="{_TOP}" y2="{floor}"/>')
             parts.append(f'<text x="{at - 4}" y="{_TOP + 12}" text-anchor="end">{escape(chart.mark_x[1])}</text>')
         middle = (_TOP + floor) / 2
-        parts.append(f'<text x="{(_LEFT + _WIDTH) / 2}" y="{floor + 34}" text-anchor="middle">{escape(chart.x_name)}</text>')
+        parts.append(
+            f'<text x="{(_LEFT + _WIDTH) / 2}" y="{floor + 34}" text-anchor="middle">{escape(chart.x_name)}</text>'
+        )
         parts.append(
             f'<text transform="translate(14 {middle}) rotate(-90)" text-anchor="middle">{escape(chart.y_name)}</text>'
         )
@@ -98,7 +104,9 @@ def _curve(frame: _Frame, line: Line, number: int) -> list[str]:
     parts = []
     for x, low, high in line.band:
         at = frame.x(x)
-        parts.append(f'<line stroke="{colour}" stroke-width="1.5" x1="{at}" x2="{at}" y1="{frame.y(low)}" y2="{frame.y(high)}"/>')
+        parts.append(
+            f'<line stroke="{colour}" stroke-width="1.5" x1="{at}" x2="{at}" y1="{frame.y(low)}" y2="{frame.y(high)}"/>'
+        )
     points = " ".join(f"{frame.x(x)},{frame.y(y)}" for x, y in line.points)
     parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>')
     if len(line.points) <= 16:

@@ -9,7 +9,8 @@ from obs_exporter.probe.report.document import Document, Table, Text
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #59636e; --rule: #d1d9e0; --page: #fff; --stripe: #f6f8fa;
- --s0: #0969da; --s1: #bc4c00; --s2: #1a7f37; --s3: #8250df; --s4: #9a6700; --s5: #cf222e; --s6: #57606a; --s7: #0a7ea4; }
+ --s0: #0969da; --s1: #bc4c00; --s2: #1a7f37; --s3: #8250df; --s4: #9a6700; --s5: #cf222e;
+ --s6: #57606a; --s7: #0a7ea4; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --soft: #9198a1; --rule: #3d444d; --page: #0d1117;
  --stripe: #151b23; --s0: #4493f8; --s1: #f0883e; --s2: #3fb950; --s3: #ab7df8; --s4: #d29922; --s5: #f85149;
  --s6: #9198a1; --s7: #39c5cf; } }

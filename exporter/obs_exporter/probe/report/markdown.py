@@ -20,7 +20,11 @@ def render(document: Document) -> str:
 
 def _table(table: Table) -> list[str]:
     aligns = ["---", *["---:"] * (len(table.columns) - 1)]
-    return [_row(table.columns), _row(tuple(aligns)), *(_row(tuple(_plain(cell) for cell in row)) for row in table.rows)]
+    return [
+        _row(table.columns),
+        _row(tuple(aligns)),
+        *(_row(tuple(_plain(cell) for cell in row)) for row in table.rows),
+    ]
 
 
 def _row(cells: tuple[str, ...]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from obs_exporter.probe.report.document import Block, Chart, Document, Line, Table, Text
 
 _P99_NEEDS = 368
-"""From so many values on, a 95 % interval of p99 exists from order statistics: 1 - 0.99^n - n·0.01·0.99^(n-1) >= 0.95."""
+"""From so many values on, order statistics give p99 a two-sided 95 % interval: 0.99^n <= 0.025."""
 _CEILING_WORTH_SAYING = 0.97
 
 Load = tuple[str, int | None, float | None]
@@ -30,7 +30,9 @@ def load_name(load: Load) -> str:
 def by_load(result: dict[str, Any]) -> dict[Load, list[dict[str, Any]]]:
     """Return the repeats of each load, loads sorted."""
     found: dict[Load, list[dict[str, Any]]] = {}
-    for level in sorted(result["levels"], key=lambda one: (one["scenario"], one.get("concurrency") or 0, one.get("rate") or 0)):
+    for level in sorted(
+        result["levels"], key=lambda one: (one["scenario"], one.get("concurrency") or 0, one.get("rate") or 0)
+    ):
         found.setdefault(load_of(level), []).append(level)
     return found
 
@@ -129,9 +131,9 @@ def _main_table(loads: dict[Load, list[dict[str, Any]]]) -> Table:
 
 def _pooled_goodput(levels: Sequence[dict[str, Any]]) -> float | None:
     sent = sum(level.get("requests") or 0 for level in levels)
-    good = [level.get("good") for level in levels]
-    if sent and all(isinstance(count, int) for count in good):
-        return sum(count for count in good if count is not None) / sent
+    good = values_of(levels, "good")
+    if sent and len(good) == len(levels):
+        return float(sum(good)) / float(sent)
     return median_of(levels, "goodput")
 
 
@@ -151,21 +153,35 @@ def _failures(loads: dict[Load, list[dict[str, Any]]]) -> Table:
         cancelled = sum(level.get("cancelled") or 0 for level in levels)
         if any(counts) or cancelled:
             rows.append((load_name(load), *map(str, counts), str(cancelled)))
-    return Table("Failed requests by kind (all are misses), and those that the probe's own stop cut", ("level", *kinds, "cancelled"), tuple(rows))
+    return Table(
+        "Failed requests by kind (all are misses), and those that the probe's own stop cut",
+        ("level", *kinds, "cancelled"),
+        tuple(rows),
+    )
 
 
 def _server_table(loads: dict[Load, list[dict[str, Any]]]) -> Table:
-    columns = ("level", "client TTFT mean", "engine TTFT mean", "lost between", "engine queue mean", "KV usage peak", "preemptions")
+    columns = (
+        "level",
+        "client TTFT mean",
+        "engine TTFT mean",
+        "lost between",
+        "engine queue mean",
+        "KV usage peak",
+        "preemptions",
+    )
     rows = []
     for load, levels in loads.items():
         if not any(level.get("server") for level in levels):
             continue
+
         def cell(form: str, *path: str, levels: list[dict[str, Any]] = levels) -> str:
             value = median_of(levels, "server", *path)
             return "not seen" if value is None else format(value, form)
 
         rows.append((
-            load_name(load), _number(median_of(levels, "ttft_s", "mean"), ".4f"), cell(".4f", "signals", "ttft", "value"),
+            load_name(load), _number(median_of(levels, "ttft_s", "mean"), ".4f"),
+            cell(".4f", "signals", "ttft", "value"),
             cell(".4f", "lost_s", "value"), cell(".4f", "signals", "queue_wait", "value"),
             cell(".1%", "signals", "kv_cache_usage", "value"), cell("g", "signals", "preemptions", "value"),
         ))  # fmt: skip
@@ -178,13 +194,14 @@ def _remarks(loads: dict[Load, list[dict[str, Any]]]) -> list[str]:
         name = load_name(load)
         limited = [level["client"]["limited"] for level in levels if level.get("client_limited")]
         if limited:
-            found.append(f"{name}: {len(limited)} of {len(levels)} runs are limited by this client, not by the server: {limited[0]}")
+            found.append(f"{name}: {len(limited)} of {len(levels)} runs are limited by this client: {limited[0]}")
         ceiling, waves = median_of(levels, "shape", "ceiling"), median_of(levels, "shape", "waves")
         if ceiling is not None and waves is not None and ceiling < _CEILING_WORTH_SAYING:
             steady = median_of(levels, "shape", "steady", "output_tokens_per_s")
             tail = f"; in the steady state it is {steady:.1f} tokens/s" if steady is not None else ""
             found.append(
-                f"{name}: the requests are {waves:.2f} waves of the slots: the ends alone hold throughput to {ceiling:.0%}{tail}"
+                f"{name}: the requests are {waves:.2f} waves of the slots:"
+                f" the ends alone hold throughput to {ceiling:.0%}{tail}"
             )
         merged = sum(level.get("ambiguous_first_tokens") or 0 for level in levels)
         if merged:
@@ -194,13 +211,18 @@ def _remarks(loads: dict[Load, list[dict[str, Any]]]) -> list[str]:
             found.append(f"{name}: {whole} answers were not streamed: their TTFT is the time of the whole answer")
         sources = sorted({source for level in levels for source in level.get("token_source") or {}})
         if sources and sources != ["usage"]:
-            found.append(f"{name}: tokens counted from {' and '.join(sources)}" + (
-                " (an event may carry several tokens)" if "chunks" in sources else ""))
-        if any(0 < n < _P99_NEEDS for n in values_of(levels, "ttft_s", "n")):
-            found.append(f"{name}: p99 of fewer than {_P99_NEEDS} values is little more than the largest one (marked ~)")
+            found.append(
+                f"{name}: tokens counted from {' and '.join(sources)}"
+                + (" (an event may carry several tokens)" if "chunks" in sources else "")
+            )
         if any(level.get("schedule") for level in levels):
             late = median_of(levels, "schedule", "late_s", "p99")
-            found.append(f"{name}: SLOs are judged from the schedule; requests left {_number(late, '.4f')} s late at p99")
+            found.append(
+                f"{name}: SLOs are judged from the schedule; requests left {_number(late, '.4f')} s late at p99"
+            )
+    counts = [n for levels in loads.values() for n in values_of(levels, "ttft_s", "n")]
+    if any(0 < n < _P99_NEEDS for n in counts):
+        found.append(f"~: p99 of fewer than {_P99_NEEDS} values is little more than the largest one")
     return found
 
 
@@ -222,7 +244,9 @@ def _charts(result: dict[str, Any], baseline: dict[str, Any] | None) -> list[Cha
     ]
     slo = result["slo"]["ttft_s"]
     for title, one in sides:
-        curves = tuple(_curve(load, levels) for load, levels in by_load(one).items() if levels[-1].get("ttft_s", {}).get("curve"))
+        curves = tuple(
+            _curve(load, levels) for load, levels in by_load(one).items() if levels[-1].get("ttft_s", {}).get("curve")
+        )
         if curves:
             name = f"TTFT distribution, {title} (last run of each level)"
             charts.append(Chart(name, "TTFT, s", "requests at most so slow, %", curves, top=100.0, mark_x=(slo, "SLO")))

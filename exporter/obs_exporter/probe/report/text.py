@@ -22,7 +22,9 @@ def _table(table: Table) -> list[str]:
     rows = [table.columns, *table.rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
     lines = [
-        "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+        "  ".join(
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
         for row in rows
     ]
     return [table.title, lines[0].rstrip(), "  ".join("-" * w for w in widths), *(line.rstrip() for line in lines[1:])]

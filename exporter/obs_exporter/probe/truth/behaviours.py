@@ -112,7 +112,9 @@ def _script(events: list[Event], tokens: int, finished: bool = True, end: str = 
 
 def _error(profile: Profile) -> Script:
     cut = _events(profile)[: min(10, profile.events) + 1]
-    cut.append((cut[-1][0], b'data: {"error": {"message": "engine died", "type": "InternalServerError", "code": 500}}\n\n'))
+    cut.append(
+        (cut[-1][0], b'data: {"error": {"message": "engine died", "type": "InternalServerError", "code": 500}}\n\n')
+    )
     cut.append((cut[-1][0], DONE))
     return _script(cut, len(cut) - 3)
 
