@@ -20,11 +20,11 @@ from obs_exporter.probe.request import Prompt, RequestBuilder, Shape, parse_endp
 from obs_exporter.probe.truth.behaviours import Profile
 from obs_exporter.probe.truth.process import Truth, TruthProcess
 
-PROFILE = Profile(ttft_s=0.05, itl_s=0.01, tokens=32)
+PROFILE = Profile(ttft_s=0.05, itl_s=0.01, tokens=16)
 """The truth to measure: 50 ms to the first token, 100 tokens a second and stream: as fast as engines are today."""
 
 _WAVES = 3
-_MIN_REQUESTS = 24
+_MIN_REQUESTS = 8
 _OPEN_SECONDS = 2.0
 _RATE_FLOOR = 0.97
 

@@ -22,7 +22,7 @@ from obs_exporter.probe.transport import Address, TLSOptions, Transport, Transpo
 _DIGEST_PIECES = 16
 _DIGEST_BYTES = 32 * 1024
 _REUSE_WITHIN_NS = 1_000_000_000
-"""A connection idle for longer is not used again: the server may be about to close it, which would read as a failure."""
+"""A connection idle for longer is not used again: the server may be about to close it: that would look a fault."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The statistics of comparing runs. Pure, standard library only.
 
 The unit is a run, never a request: requests of one run share its warm-up, its memory layout and its neighbours.
-Student's t comes from the regularised incomplete beta function (Lentz's continued fraction, DLMF 8.17.22), its quantiles
-from bisection.
+Student's t comes from the regularised incomplete beta function (Lentz's continued fraction, DLMF 8.17.22), its
+quantiles from bisection.
 """
 
 from __future__ import annotations
@@ -65,16 +65,30 @@ def t_cdf(t: float, df: float) -> float:
     return 1 - tail if t > 0 else tail
 
 
+def _t_density(t: float, df: float) -> float:
+    log = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - 0.5 * math.log(df * math.pi)
+    return math.exp(log - (df + 1) / 2 * math.log1p(t * t / df))
+
+
 def t_quantile(share: float, df: float) -> float:
     """Return the ``share`` quantile of Student's t. Raises ValueError outside 0 < share < 1 or df <= 0."""
     if not 0 < share < 1 or df <= 0:
         raise ValueError(f"no quantile {share} of t with {df} degrees of freedom")
     if share < 0.5:
         return -t_quantile(1 - share, df)
-    high = 1.0
+    low, high = 0.0, 1.0
     while t_cdf(high, df) < share:
-        high *= 2
-    return _invert(lambda t: t_cdf(t, df), share, 0.0, high)
+        low, high = high, 2 * high
+    at = (low + high) / 2
+    for _ in range(100):
+        missing = share - t_cdf(at, df)
+        low, high = (at, high) if missing > 0 else (low, at)
+        step = at + missing / _t_density(at, df)  # Newton, kept inside the bracket by bisection
+        step = step if low < step < high else (low + high) / 2
+        if abs(step - at) <= 1e-12 * max(1.0, at):
+            return step
+        at = step
+    return at
 
 
 def clopper_pearson(good: int, total: int, level: float = 0.95) -> tuple[float, float]:
@@ -179,9 +193,16 @@ def runs_needed(deviation: float, margin: float, level: float = 0.95, power: flo
 
     ``deviation`` is a run's standard deviation and ``margin`` the half width, both on the log scale. Capped at 1000.
     """
-    for runs in range(2, 1000):
+
+    def enough(runs: int) -> bool:
         df = 2.0 * runs - 2
-        reach = (t_quantile(level, df) + t_quantile((1 + power) / 2, df)) * deviation * math.sqrt(2 / runs)
-        if reach <= margin:
-            return runs
-    return 1000
+        reach = t_quantile(level, df) + t_quantile((1 + power) / 2, df)
+        return reach * deviation * math.sqrt(2 / runs) <= margin
+
+    low, high = 2, 2
+    while high < 1000 and not enough(high):
+        low, high = high + 1, min(1000, 2 * high)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return low

@@ -58,7 +58,7 @@ class TLSOptions:
 
 
 class Piece:
-    """Bytes read at once: ``at_ns`` is their arrival on the monotonic clock, ``lag_ns`` the time from it to the read."""
+    """Bytes read at once: ``at_ns`` is their arrival on the monotonic clock, ``lag_ns`` the time until the read."""
 
     __slots__ = ("at_ns", "data", "lag_ns")
 
@@ -81,7 +81,7 @@ def resolve(host: str, port: int) -> Address:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise TransportError(f"{host}: no address: {error}") from None
-    for family, _, _, _, address in found:
+    for family, _, _, _, address in found if len(found) > 1 else ():
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.settimeout(2.0)
             if probe.connect_ex(address) == 0:

@@ -15,7 +15,7 @@ from obs_exporter.probe.report.result import load_name
 def comparison_document(comparison: Comparison, baseline: str, stack: str, noise: Noise) -> Document:
     """Return the report of a comparison."""
     lines = [f"baseline: {baseline}", f"stack: {stack}", comparison.design]
-    lines += [f"noise given for {metric}: " + ", ".join(f"c <= {at}: {share:.1%}" for at, share in sorted(bands.items()))
+    lines += [f"noise of {metric}: " + ", ".join(f"c <= {at}: {share:.1%}" for at, share in sorted(bands.items()))
               for metric, bands in sorted(noise.items())]  # fmt: skip
     lines += [f"NOT COMPARABLE: {one.text}" for one in comparison.refused]
     blocks: list[Block] = [Text((*lines, *comparison.remarks))]

@@ -1,0 +1,258 @@
+"""``obs-probe run`` as its users run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from obs_exporter.probe.results import read_records, read_result, requests_path
+from obs_exporter.probe.truth.behaviours import Profile
+from obs_exporter.probe.truth.process import TruthProcess
+
+PROBE = [sys.executable, "-m", "obs_exporter.probe.cli"]
+QUICK = ["--warmup", "1", "--repeats", "1", "--no-calibration", "--timeout", "5"]
+
+
+def probe(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROBE, *arguments], capture_output=True, text=True, timeout=60, env={**os.environ, **environment}
+    )
+
+
+def run(server: TruthProcess, output: Path, *arguments: str, **environment: str) -> tuple[Any, dict[str, Any]]:
+    done = probe("run", "--url", server.url, "--output", str(output), *QUICK, *arguments, **environment)
+    return done, read_result(output)
+
+
+def test_the_studys_line_works_as_written(truth_server: TruthProcess, tmp_path: Path) -> None:
+    output = tmp_path / "results" / "x.json"
+    done = probe(
+        "run", "--url", truth_server.url, "--model", "truth", "--scenarios", "short", "--concurrency", "1,2,4",
+        "--requests-per-level", "10", "--warmup", "1", "--unique-prefix", "--ttft-slo", "0.5", "--e2e-slo", "10",
+        "--output", str(output), "--repeats", "2",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = read_result(output)
+    order = [(level["repeat"], level["concurrency"]) for level in result["levels"]]
+    assert order == [(0, 1), (0, 2), (0, 4), (1, 1), (1, 2), (1, 4)]
+    assert all(level["goodput"] == 1.0 and level["output_tokens"] == 120 for level in result["levels"])
+    assert len(list(read_records(requests_path(output)))) == 60
+    assert [entry["concurrency"] for entry in result["calibration"]] == [1, 2, 4]
+    assert result["partial"] is False
+    assert "short c=4" in done.stdout
+    assert "2.50 waves" in done.stdout
+    assert done.stderr.count("calibration at") == 3
+
+
+def test_the_contract_of_a_level(truth_server: TruthProcess, tmp_path: Path) -> None:
+    _, result = run(truth_server, tmp_path / "x.json", "--concurrency", "2", "--requests-per-level", "4")
+    (level,) = result["levels"]
+    for key in ("scenario", "concurrency", "repeat", "requests", "errors", "duration_s", "output_tokens",
+                "output_tokens_per_s", "ttft_s", "tpot_s", "itl_s", "e2e_s", "goodput"):  # fmt: skip
+        assert key in level
+    assert {"p50", "p90", "p95", "p99", "mean"} <= set(level["ttft_s"])
+    assert result["requests_file"] == "x.requests.jsonl"
+
+
+def test_no_percentile_of_nothing(truth_server: TruthProcess, tmp_path: Path) -> None:
+    output = tmp_path / "x.json"
+    done, result = run(truth_server, output, "--model", "http-500", "--concurrency", "2", "--requests-per-level", "4")
+    (level,) = result["levels"]
+    assert done.returncode == 0
+    assert level["errors"] == {"http_error": 4}
+    assert level["goodput"] == 0.0
+    assert level["ttft_s"]["p95"] is None
+    assert level["ttft_s"]["n"] == 0
+
+
+def test_auto_is_a_multiple_and_eight_waves(truth_server: TruthProcess, tmp_path: Path) -> None:
+    _, result = run(truth_server, tmp_path / "x.json", "--concurrency", "3,16")
+    assert [level["requests"] for level in result["levels"]] == [102, 128]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_keeps_what_has_finished(truth_server: TruthProcess, tmp_path: Path, number: signal.Signals) -> None:
+    output = tmp_path / "x.json"
+    process = subprocess.Popen(
+        [*PROBE, "run", "--url", truth_server.url, "--concurrency", "4", "--duration", "30", "--output", str(output), *QUICK],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    file = requests_path(output)
+    deadline = time.monotonic() + 20
+    while not (file.exists() and file.stat().st_size > 2000) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 1, err
+    assert "PARTIAL RESULT" in out
+    result = read_result(output)
+    (level,) = result["levels"]
+    records = list(read_records(file))
+    assert result["partial"] is True
+    assert level["requests"] + level["cancelled"] == len(records)
+    assert level["cancelled"] <= 4
+    assert level["goodput"] == 1.0
+
+
+def test_a_kill_loses_no_finished_request(truth_server: TruthProcess, tmp_path: Path) -> None:
+    output = tmp_path / "x.json"
+    process = subprocess.Popen(
+        [*PROBE, "run", "--url", truth_server.url, "--concurrency", "4", "--duration", "30", "--output", str(output), *QUICK],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    file = requests_path(output)
+    deadline = time.monotonic() + 20
+    while not (file.exists() and file.stat().st_size > 2000) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    assert len(list(read_records(file))) >= 4
+    assert read_result(output)["partial"] is True
+
+
+def test_several_processes_give_one_result(truth_server: TruthProcess, tmp_path: Path) -> None:
+    output, textfile = tmp_path / "x.json", tmp_path / "x.prom"
+    done, result = run(truth_server, output, "--concurrency", "1,6", "--requests-per-level", "20", "--processes", "2",
+                       "--textfile", str(textfile))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [(level["concurrency"], level["requests"]) for level in result["levels"]] == [(1, 20), (6, 20)]
+    assert result["levels"][1]["client"]["shards"] == 2
+    ids = [record.id for record in read_records(requests_path(output))]
+    assert len(set(ids)) == 40
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    assert 'llm_probe_good_requests_total{concurrency="6",rate="",scenario="short"' in textfile.read_text()
+
+
+def test_open_loop(truth_server: TruthProcess, tmp_path: Path) -> None:
+    done, result = run(truth_server, tmp_path / "x.json", "--rate", "50", "--requests-per-level", "20", "--calibration")
+    (level,) = result["levels"]
+    assert (level["concurrency"], level["rate"], level["requests"]) == (None, 50.0, 20)
+    assert level["schedule"]["late_s"]["n"] == 20
+    assert level["schedule"]["ttft_from_schedule_s"]["p50"] >= level["ttft_s"]["p50"]
+    assert "judged from the schedule" in done.stdout
+
+
+def test_metrics_while_it_runs_and_after(truth_server: TruthProcess, tmp_path: Path) -> None:
+    textfile = tmp_path / "probe.prom"
+    process = subprocess.Popen(
+        [*PROBE, "run", "--url", truth_server.url, "--concurrency", "2", "--duration", "2", "--name", "t",
+         "--listen", "127.0.0.1:0", "--textfile", str(textfile), "--output", str(tmp_path / "x.json"), *QUICK],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    url = process.stderr.readline().split()[1]
+    live = ""
+    deadline = time.monotonic() + 10
+    while (
+        'level_running{concurrency="2",rate="",scenario="short",target="t"} 1.0' not in live
+        and time.monotonic() < deadline
+    ):
+        live = urllib.request.urlopen(url, timeout=5).read().decode()
+        time.sleep(0.05)
+    process.communicate(timeout=20)
+    labels = 'concurrency="2",rate="",scenario="short",target="t"'
+    assert f"llm_probe_level_running{{{labels}}} 1.0" in live
+    text = textfile.read_text()
+    assert f"llm_probe_goodput_ratio{{{labels}}} 1.0" in text
+    assert (
+        f'llm_probe_time_to_first_token_seconds_bucket{{concurrency="2",le="0.5",{labels.partition(",")[2]}}}' in text
+    )
+    assert "_created" not in text
+
+
+def test_a_secret_is_nowhere(truth_server: TruthProcess, tmp_path: Path) -> None:
+    done, _ = run(truth_server, tmp_path / "x.json", "--concurrency", "1", "--requests-per-level", "2",
+                  "--textfile", str(tmp_path / "x.prom"), OBS_PROBE_API_KEY="sk-very-secret")  # fmt: skip
+    texts = [done.stdout, done.stderr, *(path.read_text() for path in tmp_path.iterdir())]
+    assert not any("sk-very-secret" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "Missing option '--url'"),
+        (["--url", "nonsense://x"], "not an http or https URL"),
+        (["--url", "http://127.0.0.1:1/v1", "--model", "m"], "cannot connect"),
+        (["--url", "{url}", "--scenarios", "nope"], "unknown scenario"),
+        (["--url", "{url}", "--scenarios", "chat"], "--chat-file"),
+        (["--url", "{url}", "--concurrency", "0"], "whole numbers"),
+        (["--url", "{url}", "--concurrency", "2", "--rate", "1"], "either a closed or an open loop"),
+        (["--url", "{url}", "--header", "Authorization: x"], "--api-key-env"),
+        (["--url", "{url}", "--shard", "4/4"], "is not a shard"),
+        (["--url", "{url}", "--shard", "0/4"], "--run-id"),
+        (["--url", "{url}", "--listen", "nope"], "HOST:PORT"),
+        (["--url", "{url}", "--metrics-url", "http://127.0.0.1:1/metrics", "--metrics-stack", "x"], "--metrics-stack"),
+        (["--url", "{url}", "--output", "/proc/nope/x.json"], "cannot be written"),
+        (["--url", "{url}", "--cacert", "/nope.pem"], None),
+    ],
+)
+def test_wrong_usage_is_told(
+    truth_server: TruthProcess, tmp_path: Path, arguments: list[str], words: str | None
+) -> None:
+    given = [argument.replace("{url}", truth_server.url) for argument in arguments]
+    if words is None:
+        given[1] = given[1].replace("http:", "https:")
+        words = "TLS files"
+        given += ["--model", "m"]
+    done = subprocess.run([*PROBE, "run", *given], capture_output=True, text=True, timeout=30, cwd=tmp_path,
+                          env={k: v for k, v in os.environ.items() if not k.startswith("OBS_PROBE")})  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_model_is_the_first_that_the_server_names(truth_server: TruthProcess, tmp_path: Path) -> None:
+    _, result = run(truth_server, tmp_path / "x.json", "--concurrency", "1", "--requests-per-level", "1")
+    assert result["target"]["model"] == "truth"
+
+
+def test_calibrate_only_sends_nothing(start_truth: Any, tmp_path: Path) -> None:
+    server = start_truth(Profile(0.01, 0.001, 2))
+    done = probe("run", "--url", server.url, "--concurrency", "2", "--calibrate")
+    assert done.returncode == 0
+    assert "calibration at concurrency 2" in done.stdout
+    assert server.truth() == []
+
+
+def test_calibrate_command() -> None:
+    done = probe("calibrate", "--concurrency", "4", "--format", "json", "--max-client-error", "0.0000001")
+    (found,) = json.loads(done.stdout)
+    assert found["ttft_error_p50_s"] > 0
+    assert found["client_limited"] is True
+    assert "TTFT error" in found["reason"]
+
+
+def test_a_limited_client_is_not_sold_as_the_server(truth_server: TruthProcess, tmp_path: Path) -> None:
+    output = tmp_path / "x.json"
+    done, result = run(truth_server, output, "--concurrency", "2", "--requests-per-level", "4", "--calibration",
+                       "--max-client-error", "0.0000001")  # fmt: skip
+    assert result["levels"][0]["client_limited"] is True
+    line = next(line for line in done.stdout.splitlines() if line.startswith("short c=2"))
+    assert "client-limited" in line
+    assert "100.0%" not in line
+
+
+def test_help_needs_no_heavy_module() -> None:
+    code = (
+        "import sys; from click.testing import CliRunner; from obs_exporter.probe.cli import main;"
+        "[CliRunner().invoke(main, a) for a in (['--help'], ['run', '--help'], ['compare', '--help'])];"
+        "print(sorted(m for m in ('rich.progress', 'prometheus_client', 'yaml', 'ssl', 'requests') if m in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", ["run", "serve", "compare", "diagnose", "report", "merge", "import", "calibrate"])
+def test_help_shows_an_example(command: str) -> None:
+    done = probe(command, "--help")
+    assert done.returncode == 0
+    assert "Example: obs-probe" in done.stdout
