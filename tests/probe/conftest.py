@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -49,6 +51,17 @@ def put_load(
     finally:
         client.close()
     return Measured(records, {truth.id: truth for truth in server.truth()})
+
+
+def read_page(url: str) -> str:
+    """Return what a page on this machine says."""
+    parts = urlsplit(url)
+    connection = HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=5)
+    try:
+        connection.request("GET", parts.path)
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
 
 
 @pytest.fixture(scope="session")

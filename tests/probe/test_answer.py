@@ -26,20 +26,32 @@ def answer(*pieces: bytes) -> Answer:
 
 @pytest.mark.parametrize(
     "delta",
-    [{"content": "x"}, {"reasoning_content": "x"}, {"reasoning": "x"}, {"content": "", "reasoning": "x"},
-     {"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": ""}}]},
-     {"content": None, "tool_calls": [{"index": 0, "function": {"arguments": "{"}}]}],
-)  # fmt: skip
+    [
+        {"content": "x"},
+        {"reasoning_content": "x"},
+        {"reasoning": "x"},
+        {"content": "", "reasoning": "x"},
+        {"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": ""}}]},
+        {"content": None, "tool_calls": [{"index": 0, "function": {"arguments": "{"}}]},
+    ],
+)
 def test_these_are_first_tokens(delta: dict[str, object]) -> None:
     assert answer(event(role="assistant", content=""), event(**delta)).first_ns == 2
 
 
 @pytest.mark.parametrize(
     "piece",
-    [event(role="assistant"), event(content=""), event(content=None), event(tool_calls=[]), b": ping\n\n",
-     event(tool_calls=[{"index": 0, "id": "a", "function": {"name": "", "arguments": ""}}]),
-     b'data: {"choices": [], "usage": {"completion_tokens": 5}}\n\n', b"data: [DONE]\n\n"],
-)  # fmt: skip
+    [
+        event(role="assistant"),
+        event(content=""),
+        event(content=None),
+        event(tool_calls=[]),
+        b": ping\n\n",
+        event(tool_calls=[{"index": 0, "id": "a", "function": {"name": "", "arguments": ""}}]),
+        b'data: {"choices": [], "usage": {"completion_tokens": 5}}\n\n',
+        b"data: [DONE]\n\n",
+    ],
+)
 def test_these_are_not(piece: bytes) -> None:
     assert answer(piece).first_ns is None
 
@@ -69,7 +81,11 @@ def test_a_first_token_that_came_with_another_is_ambiguous() -> None:
         ([event(content="a"), b"data: [DONE]\n\n"], Ending(200, False), Outcome.TRUNCATED),
         ([event(role="assistant"), b"data: [DONE]\n\n"], WHOLE, Outcome.EMPTY),
         ([], WHOLE, Outcome.EMPTY),
-        ([event(content="a"), b'data: {"error": {"message": "x"}}\n\n', b"data: [DONE]\n\n"], WHOLE, Outcome.STREAM_ERROR),
+        (
+            [event(content="a"), b'data: {"error": {"message": "x"}}\n\n', b"data: [DONE]\n\n"],
+            WHOLE,
+            Outcome.STREAM_ERROR,
+        ),
         ([b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"abort"}]}\n\n'], WHOLE, Outcome.STREAM_ERROR),
         ([event(content="a"), b"data: {\n\n", b"data: [DONE]\n\n"], WHOLE, Outcome.MALFORMED),
         ([event(content="a"), b"data: 7\n\n", b"data: [DONE]\n\n"], WHOLE, Outcome.MALFORMED),
@@ -78,7 +94,7 @@ def test_a_first_token_that_came_with_another_is_ambiguous() -> None:
         ([event(content="a"), b"data: [DONE]\n\n"], Ending(503, True), Outcome.HTTP_ERROR),
         ([event(content="a"), b"data: [DONE]\n\n"], Ending(200, False, Outcome.TIMEOUT, "x"), Outcome.TIMEOUT),
     ],
-)  # fmt: skip
+)
 def test_outcomes(pieces: list[bytes], ending: Ending, outcome: Outcome) -> None:
     assert judge(answer(*pieces), ending)[0] is outcome
 

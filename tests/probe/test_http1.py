@@ -65,9 +65,13 @@ def test_interim_answers_are_passed_over() -> None:
 
 @pytest.mark.parametrize(
     ("head", "keep_alive"),
-    [(b"HTTP/1.1 200 OK\r\nConnection: close\r\n", False), (b"HTTP/1.0 200 OK\r\n", False),
-     (b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n", True), (b"HTTP/1.1 200\r\n", True)],
-)  # fmt: skip
+    [
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\n", False),
+        (b"HTTP/1.0 200 OK\r\n", False),
+        (b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n", True),
+        (b"HTTP/1.1 200\r\n", True),
+    ],
+)
 def test_who_keeps_the_connection(head: bytes, keep_alive: bool) -> None:
     parser = ResponseParser()
     parser.feed(head + b"Content-Length: 0\r\n\r\n")
@@ -77,10 +81,17 @@ def test_who_keeps_the_connection(head: bytes, keep_alive: bool) -> None:
 
 @pytest.mark.parametrize(
     "stream",
-    [b"SSH-2.0-x", b"HTTP/2 200 OK\r\n\r\n", b"HTTP/1.1 two OK\r\n\r\n", HEAD + b"no colon\r\n\r\n",
-     HEAD + b"Content-Length: -1\r\n\r\n", HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
-     HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 5000],
-)  # fmt: skip
+    [
+        b"SSH-2.0-x",
+        b"HTTP/2 200 OK\r\n\r\n",
+        b"HTTP/1.1 two OK\r\n\r\n",
+        HEAD + b"no colon\r\n\r\n",
+        HEAD + b"Content-Length: -1\r\n\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 5000,
+    ],
+)
 def test_what_is_not_http_is_refused(stream: bytes) -> None:
     with pytest.raises(HTTPError):
         ResponseParser().feed(stream)

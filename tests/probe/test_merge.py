@@ -23,6 +23,8 @@ from obs_exporter.probe.results import ResultError, ResultWriter, read_records
 from obs_exporter.probe.shards import Rendezvous, Shard, ShardError
 from obs_exporter.probe.summary import Accumulator, LevelKey
 
+USAGE = "usage"
+
 
 @given(st.integers(1, 9), st.integers(1, 40), st.integers(1, 200))
 def test_together_the_shards_send_every_request_once(count: int, slots: int, requests: int) -> None:
@@ -49,7 +51,7 @@ def some_records(count: int, seed: int) -> list[Record]:
         found.append(Record(
             scenario="short", concurrency=4, rate=None, repeat=0, index=index, id=str(index),
             outcome=Outcome.OK if ok else Outcome.TRUNCATED, good=ok and ttft < 0.5, started_at=1000 + index * 0.05,
-            ttft_s=ttft, last_s=ttft + sum(gaps) / 1e6, e2e_s=ttft + sum(gaps) / 1e6, tokens=8, token_source="usage",
+            ttft_s=ttft, last_s=ttft + sum(gaps) / 1e6, e2e_s=ttft + sum(gaps) / 1e6, tokens=8, token_source=USAGE,
             events=8, gaps_us=gaps, ambiguous=rng.random() < 0.1,
         ))  # fmt: skip
     return found

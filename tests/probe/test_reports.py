@@ -23,17 +23,42 @@ DATA = Path(__file__).parents[1] / "data" / "reference-study"
 def level(slots: int, repeat: int = 0, **changes: Any) -> dict[str, Any]:
     numbers = {"n": 100, "mean": 0.1, "p50": 0.1, "p90": 0.2, "p95": 0.3, "p99": 0.4}
     return {
-        "scenario": "short", "concurrency": slots, "rate": None, "repeat": repeat, "requests": 100, "good": 90, "goodput": 0.9,
-        "errors": {"timeout": 2}, "cancelled": 0, "output_tokens_per_s": 100.0 * slots, "token_source": {"usage": 100},
-        "ttft_s": numbers | {"curve": [0.05, 0.1, 0.6]}, "tpot_s": numbers, "itl_s": numbers, "e2e_s": numbers,
-        "ambiguous_first_tokens": 0, "not_streamed": 0, "schedule": None, "server": None, "client_limited": False,
-        "client": {"ttft_error_p99_s": 0.001, "limited": ""}, "shape": {"waves": 1.56, "ceiling": 0.78, "steady": None}, **changes,
-    }  # fmt: skip
+        "scenario": "short",
+        "concurrency": slots,
+        "rate": None,
+        "repeat": repeat,
+        "requests": 100,
+        "good": 90,
+        "goodput": 0.9,
+        "errors": {"timeout": 2},
+        "cancelled": 0,
+        "output_tokens_per_s": 100.0 * slots,
+        "token_source": {"usage": 100},
+        "ttft_s": numbers | {"curve": [0.05, 0.1, 0.6]},
+        "tpot_s": numbers,
+        "itl_s": numbers,
+        "e2e_s": numbers,
+        "ambiguous_first_tokens": 0,
+        "not_streamed": 0,
+        "schedule": None,
+        "server": None,
+        "client_limited": False,
+        "client": {"ttft_error_p99_s": 0.001, "limited": ""},
+        "shape": {"waves": 1.56, "ceiling": 0.78, "steady": None},
+        **changes,
+    }
 
 
 def result(*levels: dict[str, Any], name: str = "ray <b>", **changes: Any) -> dict[str, Any]:
-    return {"schema_version": 1, "target": {"name": name, "settings": {}}, "slo": {"ttft_s": 0.5, "e2e_s": 10.0},
-            "levels": list(levels), "notes": ["a | b"], "partial": False, **changes}  # fmt: skip
+    return {
+        "schema_version": 1,
+        "target": {"name": name, "settings": {}},
+        "slo": {"ttft_s": 0.5, "e2e_s": 10.0},
+        "levels": list(levels),
+        "notes": ["a | b"],
+        "partial": False,
+        **changes,
+    }
 
 
 @pytest.mark.parametrize("output_format", FORMATS)
@@ -79,8 +104,15 @@ def test_a_result_with_nothing_is_no_zero() -> None:
 
 
 def test_the_servers_side() -> None:
-    server = {"signals": {"ttft": {"value": 0.04}, "queue_wait": {"value": None, "reason": "x"}, "kv_cache_usage": {"value": 0.5},
-                          "preemptions": {"value": 0.0}}, "lost_s": {"value": 0.06}}  # fmt: skip
+    server = {
+        "signals": {
+            "ttft": {"value": 0.04},
+            "queue_wait": {"value": None, "reason": "x"},
+            "kv_cache_usage": {"value": 0.5},
+            "preemptions": {"value": 0.0},
+        },
+        "lost_s": {"value": 0.06},
+    }
     text = render(result(level(2, server=server)), "text")
     row = next(line for line in text.splitlines() if "not seen" in line)
     assert row.split()[2:] == ["0.1000", "0.0400", "0.0600", "not", "seen", "50.0%", "0"]
@@ -113,10 +145,19 @@ def test_charts() -> None:
 
 @pytest.mark.parametrize(
     ("stack", "stack_version", "engine", "generation"),
-    [("triton", "24.12", "0.5.5", "V0"), ("triton", "25.04", "0.8.1", "V0"), ("triton", "25.09", "0.10.1.1", "V0"),
-     ("triton", "25.10", "0.11.0", "V1"), ("ray-serve", "2.44.1", "0.7.2", "V0"), ("kserve", "0.20.0", "0.20.0", "V1"),
-     (None, None, "0.9.2", None), (None, None, None, None), (None, None, "0.11.0rc1", "V1"), (None, None, "0.7.3.post1", "V0")],
-)  # fmt: skip
+    [
+        ("triton", "24.12", "0.5.5", "V0"),
+        ("triton", "25.04", "0.8.1", "V0"),
+        ("triton", "25.09", "0.10.1.1", "V0"),
+        ("triton", "25.10", "0.11.0", "V1"),
+        ("ray-serve", "2.44.1", "0.7.2", "V0"),
+        ("kserve", "0.20.0", "0.20.0", "V1"),
+        (None, None, "0.9.2", None),
+        (None, None, None, None),
+        (None, None, "0.11.0rc1", "V1"),
+        (None, None, "0.7.3.post1", "V0"),
+    ],
+)
 def test_engine_generations(
     stack: str | None, stack_version: str | None, engine: str | None, generation: str | None
 ) -> None:
@@ -132,10 +173,21 @@ def invoke(*arguments: str) -> Result:
 def study(folder: Path, stack: str, side: str) -> str:
     output = str(folder / f"{stack}-{side}.json")
     done = invoke(
-        "import", str(DATA / "throughput.csv"), "--where", f"stack={stack}", "--map", "concurrency=concurrency",
-        "--map", f"output_tokens_per_s={side}_tokens_per_s", "--map", "engine_version=engine_version",
-        "--set", f"name={side}", "--output", output,
-    )  # fmt: skip
+        "import",
+        str(DATA / "throughput.csv"),
+        "--where",
+        f"stack={stack}",
+        "--map",
+        "concurrency=concurrency",
+        "--map",
+        f"output_tokens_per_s={side}_tokens_per_s",
+        "--map",
+        "engine_version=engine_version",
+        "--set",
+        f"name={side}",
+        "--output",
+        output,
+    )
     assert done.exit_code == 0, done.output
     return output
 

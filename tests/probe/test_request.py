@@ -14,8 +14,13 @@ from obs_exporter.probe.scenarios import SCENARIOS, Prompts, request_id
 
 @pytest.mark.parametrize(
     ("url", "authority", "path"),
-    [("http://h:8000/v1/", "h:8000", "/v1"), ("h:80/v1", "h", "/v1"), ("https://h", "h", ""), ("http://[::1]:9/v1", "[::1]:9", "/v1")],
-)  # fmt: skip
+    [
+        ("http://h:8000/v1/", "h:8000", "/v1"),
+        ("h:80/v1", "h", "/v1"),
+        ("https://h", "h", ""),
+        ("http://[::1]:9/v1", "[::1]:9", "/v1"),
+    ],
+)
 def test_endpoints(url: str, authority: str, path: str) -> None:
     found = parse_endpoint(url)
     assert (found.authority, found.path) == (authority, path)
@@ -107,9 +112,15 @@ def test_chats_come_from_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("", "no conversation"), ("{", ":1: not"), ('{"messages": []}', "must be a list"), ('{"messages": [{"role": "user"}]}', ":1: not"),
-     ('{"messages": [{"role": "user", "content": 5}]}', "must be a list"), ('{"messages": [{"role": "u", "content": "x"}], "max_tokens": 0}', "above 0")],
-)  # fmt: skip
+    [
+        ("", "no conversation"),
+        ("{", ":1: not"),
+        ('{"messages": []}', "must be a list"),
+        ('{"messages": [{"role": "user"}]}', ":1: not"),
+        ('{"messages": [{"role": "user", "content": 5}]}', "must be a list"),
+        ('{"messages": [{"role": "u", "content": "x"}], "max_tokens": 0}', "above 0"),
+    ],
+)
 def test_bad_chat_files(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "chats.jsonl"
     file.write_text(text)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,8 @@ import pytest
 from obs_exporter.probe.results import read_records, read_result, requests_path
 from obs_exporter.probe.truth.behaviours import Profile
 from obs_exporter.probe.truth.process import TruthProcess
+
+from .conftest import read_page
 
 PROBE = [sys.executable, "-m", "obs_exporter.probe.cli"]
 QUICK = ["--warmup", "1", "--repeats", "1", "--no-calibration", "--timeout", "5"]
@@ -36,10 +37,29 @@ def run(server: TruthProcess, output: Path, *arguments: str, **environment: str)
 def test_the_studys_line_works_as_written(truth_server: TruthProcess, tmp_path: Path) -> None:
     output = tmp_path / "results" / "x.json"
     done = probe(
-        "run", "--url", truth_server.url, "--model", "truth", "--scenarios", "short", "--concurrency", "1,2,4",
-        "--requests-per-level", "10", "--warmup", "1", "--unique-prefix", "--ttft-slo", "0.5", "--e2e-slo", "10",
-        "--output", str(output), "--repeats", "2",
-    )  # fmt: skip
+        "run",
+        "--url",
+        truth_server.url,
+        "--model",
+        "truth",
+        "--scenarios",
+        "short",
+        "--concurrency",
+        "1,2,4",
+        "--requests-per-level",
+        "10",
+        "--warmup",
+        "1",
+        "--unique-prefix",
+        "--ttft-slo",
+        "0.5",
+        "--e2e-slo",
+        "10",
+        "--output",
+        str(output),
+        "--repeats",
+        "2",
+    )
     assert done.returncode == 0, done.stderr
     result = read_result(output)
     order = [(level["repeat"], level["concurrency"]) for level in result["levels"]]
@@ -56,8 +76,21 @@ def test_the_studys_line_works_as_written(truth_server: TruthProcess, tmp_path: 
 def test_the_contract_of_a_level(truth_server: TruthProcess, tmp_path: Path) -> None:
     _, result = run(truth_server, tmp_path / "x.json", "--concurrency", "2", "--requests-per-level", "4")
     (level,) = result["levels"]
-    for key in ("scenario", "concurrency", "repeat", "requests", "errors", "duration_s", "output_tokens",
-                "output_tokens_per_s", "ttft_s", "tpot_s", "itl_s", "e2e_s", "goodput"):  # fmt: skip
+    for key in (
+        "scenario",
+        "concurrency",
+        "repeat",
+        "requests",
+        "errors",
+        "duration_s",
+        "output_tokens",
+        "output_tokens_per_s",
+        "ttft_s",
+        "tpot_s",
+        "itl_s",
+        "e2e_s",
+        "goodput",
+    ):
         assert key in level
     assert {"p50", "p90", "p95", "p99", "mean"} <= set(level["ttft_s"])
     assert result["requests_file"] == "x.requests.jsonl"
@@ -83,9 +116,23 @@ def test_auto_is_a_multiple_and_eight_waves(truth_server: TruthProcess, tmp_path
 def test_a_stop_keeps_what_has_finished(truth_server: TruthProcess, tmp_path: Path, number: signal.Signals) -> None:
     output = tmp_path / "x.json"
     process = subprocess.Popen(
-        [*PROBE, "run", "--url", truth_server.url, "--concurrency", "4", "--duration", "30", "--output", str(output), *QUICK],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [
+            *PROBE,
+            "run",
+            "--url",
+            truth_server.url,
+            "--concurrency",
+            "4",
+            "--duration",
+            "30",
+            "--output",
+            str(output),
+            *QUICK,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     file = requests_path(output)
     deadline = time.monotonic() + 20
     while not (file.exists() and file.stat().st_size > 2000) and time.monotonic() < deadline:
@@ -106,9 +153,22 @@ def test_a_stop_keeps_what_has_finished(truth_server: TruthProcess, tmp_path: Pa
 def test_a_kill_loses_no_finished_request(truth_server: TruthProcess, tmp_path: Path) -> None:
     output = tmp_path / "x.json"
     process = subprocess.Popen(
-        [*PROBE, "run", "--url", truth_server.url, "--concurrency", "4", "--duration", "30", "--output", str(output), *QUICK],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [
+            *PROBE,
+            "run",
+            "--url",
+            truth_server.url,
+            "--concurrency",
+            "4",
+            "--duration",
+            "30",
+            "--output",
+            str(output),
+            *QUICK,
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     file = requests_path(output)
     deadline = time.monotonic() + 20
     while not (file.exists() and file.stat().st_size > 2000) and time.monotonic() < deadline:
@@ -121,8 +181,18 @@ def test_a_kill_loses_no_finished_request(truth_server: TruthProcess, tmp_path: 
 
 def test_several_processes_give_one_result(truth_server: TruthProcess, tmp_path: Path) -> None:
     output, textfile = tmp_path / "x.json", tmp_path / "x.prom"
-    done, result = run(truth_server, output, "--concurrency", "1,6", "--requests-per-level", "20", "--processes", "2",
-                       "--textfile", str(textfile))  # fmt: skip
+    done, result = run(
+        truth_server,
+        output,
+        "--concurrency",
+        "1,6",
+        "--requests-per-level",
+        "20",
+        "--processes",
+        "2",
+        "--textfile",
+        str(textfile),
+    )
     assert done.returncode == 0, done.stderr
     assert [(level["concurrency"], level["requests"]) for level in result["levels"]] == [(1, 20), (6, 20)]
     assert result["levels"][1]["client"]["shards"] == 2
@@ -144,10 +214,29 @@ def test_open_loop(truth_server: TruthProcess, tmp_path: Path) -> None:
 def test_metrics_while_it_runs_and_after(truth_server: TruthProcess, tmp_path: Path) -> None:
     textfile = tmp_path / "probe.prom"
     process = subprocess.Popen(
-        [*PROBE, "run", "--url", truth_server.url, "--concurrency", "2", "--duration", "2", "--name", "t",
-         "--listen", "127.0.0.1:0", "--textfile", str(textfile), "--output", str(tmp_path / "x.json"), *QUICK],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [
+            *PROBE,
+            "run",
+            "--url",
+            truth_server.url,
+            "--concurrency",
+            "2",
+            "--duration",
+            "2",
+            "--name",
+            "t",
+            "--listen",
+            "127.0.0.1:0",
+            "--textfile",
+            str(textfile),
+            "--output",
+            str(tmp_path / "x.json"),
+            *QUICK,
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stderr is not None
     url = process.stderr.readline().split()[1]
     live = ""
@@ -156,7 +245,7 @@ def test_metrics_while_it_runs_and_after(truth_server: TruthProcess, tmp_path: P
         'level_running{concurrency="2",rate="",scenario="short",target="t"} 1.0' not in live
         and time.monotonic() < deadline
     ):
-        live = urllib.request.urlopen(url, timeout=5).read().decode()
+        live = read_page(url)
         time.sleep(0.05)
     process.communicate(timeout=20)
     labels = 'concurrency="2",rate="",scenario="short",target="t"'
@@ -170,8 +259,17 @@ def test_metrics_while_it_runs_and_after(truth_server: TruthProcess, tmp_path: P
 
 
 def test_a_secret_is_nowhere(truth_server: TruthProcess, tmp_path: Path) -> None:
-    done, _ = run(truth_server, tmp_path / "x.json", "--concurrency", "1", "--requests-per-level", "2",
-                  "--textfile", str(tmp_path / "x.prom"), OBS_PROBE_API_KEY="sk-very-secret")  # fmt: skip
+    done, _ = run(
+        truth_server,
+        tmp_path / "x.json",
+        "--concurrency",
+        "1",
+        "--requests-per-level",
+        "2",
+        "--textfile",
+        str(tmp_path / "x.prom"),
+        OBS_PROBE_API_KEY="sk-very-secret",
+    )
     texts = [done.stdout, done.stderr, *(path.read_text() for path in tmp_path.iterdir())]
     assert not any("sk-very-secret" in text for text in texts)
 
@@ -203,8 +301,14 @@ def test_wrong_usage_is_told(
         given[1] = given[1].replace("http:", "https:")
         words = "TLS files"
         given += ["--model", "m"]
-    done = subprocess.run([*PROBE, "run", *given], capture_output=True, text=True, timeout=30, cwd=tmp_path,
-                          env={k: v for k, v in os.environ.items() if not k.startswith("OBS_PROBE")})  # fmt: skip
+    done = subprocess.run(
+        [*PROBE, "run", *given],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if not k.startswith("OBS_PROBE")},
+    )
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert "Traceback" not in done.stderr
@@ -234,8 +338,17 @@ def test_calibrate_command() -> None:
 
 def test_a_limited_client_is_not_sold_as_the_server(truth_server: TruthProcess, tmp_path: Path) -> None:
     output = tmp_path / "x.json"
-    done, result = run(truth_server, output, "--concurrency", "2", "--requests-per-level", "4", "--calibration",
-                       "--max-client-error", "0.0000001")  # fmt: skip
+    done, result = run(
+        truth_server,
+        output,
+        "--concurrency",
+        "2",
+        "--requests-per-level",
+        "4",
+        "--calibration",
+        "--max-client-error",
+        "0.0000001",
+    )
     assert result["levels"][0]["client_limited"] is True
     line = next(line for line in done.stdout.splitlines() if line.startswith("short c=2"))
     assert "client-limited" in line

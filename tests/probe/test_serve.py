@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,8 @@ from obs_exporter.probe.outcome import SLO
 from obs_exporter.probe.serve import Budget, TargetProbe
 from obs_exporter.probe.serve_config import ConfigError, TargetConfig, load_config, parse_config
 from obs_exporter.probe.truth.process import TruthProcess
+
+from .conftest import read_page
 
 TARGET = {"name": "a", "url": "http://127.0.0.1:1/v1", "model": "m"}
 
@@ -146,7 +147,7 @@ def test_the_command_serves_until_it_is_told_to_stop(truth_server: TruthProcess,
     text = ""
     deadline = time.monotonic() + 15
     while 'outcome="ok",rate="",scenario="short",target="a"} 3.0' not in text and time.monotonic() < deadline:
-        text = urllib.request.urlopen(url, timeout=5).read().decode()
+        text = read_page(url)
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     _, rest = process.communicate(timeout=10)

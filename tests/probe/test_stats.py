@@ -12,9 +12,18 @@ from hypothesis import strategies as st
 from obs_exporter.probe import stats
 
 TABLE = [  # Student's t from printed tables (NIST/SEMATECH e-Handbook, section 1.3.6.7.2)
-    (0.975, 1, 12.706), (0.975, 2, 4.303), (0.975, 4, 2.776), (0.975, 10, 2.228), (0.975, 30, 2.042), (0.975, 100, 1.984),
-    (0.995, 1, 63.657), (0.995, 5, 4.032), (0.95, 8, 1.860), (0.8, 4, 0.941), (0.8, 8, 0.889),
-]  # fmt: skip
+    (0.975, 1, 12.706),
+    (0.975, 2, 4.303),
+    (0.975, 4, 2.776),
+    (0.975, 10, 2.228),
+    (0.975, 30, 2.042),
+    (0.975, 100, 1.984),
+    (0.995, 1, 63.657),
+    (0.995, 5, 4.032),
+    (0.95, 8, 1.860),
+    (0.8, 4, 0.941),
+    (0.8, 8, 0.889),
+]
 
 
 @pytest.mark.parametrize(("share", "df", "expected"), TABLE)
@@ -110,8 +119,15 @@ def test_runs_needed(deviation: float, runs: int) -> None:
     assert abs(stats.runs_needed(deviation, math.log(1.05)) - runs) <= 1
 
 
-@pytest.mark.parametrize("call", [lambda: stats.t_quantile(1.0, 3), lambda: stats.clopper_pearson(0, 0),
-                                  lambda: stats.variance([1.0]), lambda: stats.welch([1.0], [1.0, 2.0])])  # fmt: skip
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: stats.t_quantile(1.0, 3),
+        lambda: stats.clopper_pearson(0, 0),
+        lambda: stats.variance([1.0]),
+        lambda: stats.welch([1.0], [1.0, 2.0]),
+    ],
+)
 def test_what_cannot_be_computed_is_refused(call: object) -> None:
     assert callable(call)
     with pytest.raises(ValueError):

@@ -15,12 +15,14 @@ from obs_exporter.probe.outcome import Outcome, Record
 from obs_exporter.probe.quantiles import LogBins, describe, quantile
 from obs_exporter.probe.summary import Accumulator, LevelKey
 
+USAGE = "usage"
+
 
 def record(
     index: int, start: float, length: float, outcome: Outcome = Outcome.OK, good: bool = True, tokens: int = 10
 ) -> Record:
     return Record("short", 4, None, 0, index, str(index), outcome, good, start, ttft_s=length / 10, last_s=length,
-                  e2e_s=length, tokens=tokens, token_source="usage", events=tokens)  # fmt: skip
+                  e2e_s=length, tokens=tokens, token_source=USAGE, events=tokens)  # fmt: skip
 
 
 def summary(records: Sequence[Record], slots: int = 4) -> dict[str, object]:

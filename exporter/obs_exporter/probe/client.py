@@ -21,6 +21,8 @@ from obs_exporter.probe.transport import Address, TLSOptions, Transport, Transpo
 
 _DIGEST_PIECES = 16
 _DIGEST_BYTES = 32 * 1024
+_BACKLOG = 512
+"""Answers that may wait while events keep coming; beyond that they are read first, so that memory is bounded."""
 _REUSE_WITHIN_NS = 1_000_000_000
 """A connection idle for longer is not used again: the server may be about to close it: that would look a fault."""
 
@@ -142,6 +144,8 @@ class Client:
                 self._handle(exchange, mask)
             elif fd in self._idle:
                 self._drop_idle(fd)  # closed by the server, or bytes nobody asked for
+        while len(self._work) > _BACKLOG:
+            self._digest(self._work.popleft())
         if self._deadlines:
             self._expire()
 
