@@ -73,7 +73,9 @@ def table() -> dict[tuple[str, int], Cost]:
 
 
 @pytest.mark.parametrize(("slots", "p50", "p99"), [(1, 0.5, 2.0), (16, 0.5, 2.0), (64, 0.5, 2.0), (256, 0.5, 5.0)])
-def test_the_probe_is_close_to_the_truth(table: dict[tuple[str, int], Cost], slots: int, p50: float, p99: float) -> None:
+def test_the_probe_is_close_to_the_truth(
+    table: dict[tuple[str, int], Cost], slots: int, p50: float, p99: float
+) -> None:
     cost = table["probe", slots]
     assert cost.worst_below >= 0
     assert cost.p50 < p50

@@ -153,6 +153,21 @@ def test_merge_command(tmp_path: Path) -> None:
     assert bad.exit_code == 2
 
 
+def test_merge_waits_for_a_folder_of_shards(tmp_path: Path) -> None:
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    records = some_records(40, 9)
+    write_shard(folder, 0, 2, records[::2])
+    later = threading.Timer(0.3, write_shard, (folder, 1, 2, records[1::2]))
+    later.start()
+    done = CliRunner().invoke(main, ["merge", str(folder), "--output", str(folder / "all.json"), "--wait", "20"])
+    later.join()
+    assert done.exit_code == 0, done.output
+    assert len(list(read_records(folder / "all.requests.jsonl"))) == 40
+    empty = CliRunner().invoke(main, ["merge", str(tmp_path), "--output", str(tmp_path / "all.json")])
+    assert empty.exit_code == 2
+
+
 def test_shards_meet(tmp_path: Path) -> None:
     times: list[float] = []
 

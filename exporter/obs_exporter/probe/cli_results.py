@@ -39,21 +39,28 @@ def report_command(result: Path, baseline: Path | None, output_format: str, outp
 
 
 @click.command("merge")
-@click.argument("results", type=_FILE, nargs=-1, required=True)
+@click.argument("results", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--output", type=_FILE, required=True, help="The result to write, for example results/all.json.")
-def merge_command(results: tuple[Path, ...], output: Path) -> None:
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    help="Wait up to so many seconds until all shards are there and have ended, for example 3600.",
+)
+def merge_command(results: tuple[Path, ...], output: Path, wait: float) -> None:
     """Join the shards of one run: every number is computed anew from all requests.
 
-    Exit status 1 when the merged result is partial (a shard is missing or was stopped).
+    RESULTS are the result files, or a folder with them. Exit status 1 when the merged result is partial (a shard
+    is missing or was stopped).
 
     Example: obs-probe merge results/shard-*.json --output results/all.json
     """
-    from obs_exporter.probe.merge import merge_files
+    from obs_exporter.probe.merge import merge_files, shard_files
     from obs_exporter.probe.report import render
     from obs_exporter.probe.results import ResultError
 
     try:
-        merged = merge_files(results, output)
+        merged = merge_files(shard_files(results, output, wait), output)
     except ResultError as error:
         raise InputError(str(error)) from None
     click.echo(render(merged, "text"), nl=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from obs_exporter.probe.summary import Accumulator, LevelKey
 
 _SAME = ("run_id", "slo", "load", "target")
 _OVERLAP_FLOOR = 0.9
+_LOOK_S = 0.5
 
 
 def merge_files(paths: Sequence[Path], output: Path) -> dict[str, Any]:
@@ -49,6 +51,29 @@ def merge_files(paths: Sequence[Path], output: Path) -> dict[str, Any]:
     reasons = [f"shard {part['shard']}: {part['partial_reason']}" for part in parts if part["partial"]]
     writer.finish("; ".join([*missing, *reasons]))
     return writer.result
+
+
+def shard_files(paths: Sequence[Path], output: Path, wait_s: float = 0.0) -> list[Path]:
+    """Return the shards' files: folders stand for the shards in them. Wait for those that have not ended.
+
+    Raises ResultError when there is none, also after the wait.
+    """
+    deadline = time.monotonic() + wait_s
+    while True:
+        found = [file for path in paths for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
+        found = [file for file in found if file.resolve() != output.resolve() or file in paths]
+        if time.monotonic() >= deadline or _all_ended([file for file in found if file.exists()]):
+            break
+        time.sleep(_LOOK_S)
+    if not found:
+        raise ResultError(f"{', '.join(map(str, paths))}: no result file (*.json) in it")
+    return found
+
+
+def _all_ended(paths: Sequence[Path]) -> bool:
+    parts = [read_result(path) for path in paths]
+    shards = [part.get("shard") for part in parts]
+    return bool(parts) and all(shards) and not _missing(shards) and all(part["finished_at"] for part in parts)
 
 
 def _check_same_run(paths: Sequence[Path], parts: Sequence[dict[str, Any]]) -> None:

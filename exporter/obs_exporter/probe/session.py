@@ -28,6 +28,7 @@ from obs_exporter.probe.session_parts import (
     headers_of,
     hop_of,
     published,
+    raise_file_limit,
     server_side_of,
     stopping,
     target_name,
@@ -101,6 +102,7 @@ class _Session:
     def run(self) -> int:
         """Do it; return the exit status."""
         options = self._options
+        raise_file_limit()
         if options.calibrate_only:
             return self._only_calibrate()
         check_reachable(self._hop)

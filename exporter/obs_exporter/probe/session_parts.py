@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -111,6 +112,13 @@ def headers_of(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
             raise InputError(f"--header {name}: the probe sets this one itself")
         found.append((name, value))
     return tuple(found)
+
+
+def raise_file_limit() -> None:
+    """Allow this process as many open connections as the system lets it have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def check_reachable(hop: Hop) -> None:

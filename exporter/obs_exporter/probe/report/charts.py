@@ -49,7 +49,7 @@ class _Frame:
         if chart.mark_x is not None:
             xs.append(chart.mark_x[0])
         self._xs = sorted(set(xs))
-        self._low, self._high = self._scale(min(xs)), self._scale(max(xs))
+        self._low, self._high = (self._scale(min(xs)) if chart.log_x else 0.0), self._scale(max(xs))
         if self._low == self._high:
             self._low, self._high = self._low - 1, self._high + 1
         top = chart.top or max(ys) or 1.0

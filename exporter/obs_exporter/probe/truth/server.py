@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from obs_exporter.probe.transport import ask_for_stamps, receive
 from obs_exporter.probe.truth.behaviours import BEHAVIOURS, FAULTS, Profile, Script
 
-
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _ID = re.compile(rb"\r\nx-request-id: *([^\r]*)", re.IGNORECASE)
 _MODEL = re.compile(rb'"model": *"([^"]*)"')
