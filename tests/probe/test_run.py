@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import http.server
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner
 
 from obs_exporter.probe.cli import main
+from obs_exporter.probe.lag import LagHistogram
+from obs_exporter.probe.outcome import Outcome, Record
 from obs_exporter.probe.results import read_records, read_result, requests_path
 from obs_exporter.probe.truth.behaviours import Profile
 from obs_exporter.probe.truth.process import TruthProcess
 
 from .conftest import read_page
 
+UNKNOWN = "[UNK]"
 PROBE = [sys.executable, "-m", "obs_exporter.probe.cli"]
 QUICK = ["--warmup", "1", "--repeats", "1", "--no-calibration", "--timeout", "5"]
 
@@ -47,7 +53,7 @@ def test_the_studys_line_works_as_written(truth_server: TruthProcess, tmp_path: 
         "--scenarios",
         "short",
         "--concurrency",
-        "1,2,4",
+        "2,4,8",
         "--requests-per-level",
         "10",
         "--warmup",
@@ -372,3 +378,93 @@ def test_help_shows_an_example(command: str) -> None:
     done = CliRunner().invoke(main, [command, "--help"])
     assert done.exit_code == 0
     assert "Example: obs-probe" in done.output
+
+
+def tokenizer_file(folder: Path) -> str:
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    tokenizer = Tokenizer(WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return str(folder / "tokenizer.json")
+
+
+def test_a_tokenizer_counts_where_the_server_does_not(truth_server: TruthProcess, tmp_path: Path) -> None:
+    given = ["--model", "four-no-usage", "--concurrency", "1", "--requests-per-level", "2"]
+    _, plain = run(truth_server, tmp_path / "x.json", *given)
+    done, counted = run(truth_server, tmp_path / "y.json", *given, "--tokenizer", tokenizer_file(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert (plain["levels"][0]["output_tokens"], plain["levels"][0]["token_source"]) == (6, {"chunks": 6})
+    assert (counted["levels"][0]["output_tokens"], counted["levels"][0]["token_source"]) == (24, {"tokenizer": 24})
+
+
+class _Other(http.server.BaseHTTPRequestHandler):
+    """A Pushgateway and a metrics page in one; remembers what was pushed."""
+
+    pushed: ClassVar[list[bytes]] = []
+
+    def do_PUT(self) -> None:
+        self.pushed.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self._answer(b"")
+
+    def do_GET(self) -> None:
+        self._answer(b'# TYPE llm_kv_cache_usage_ratio gauge\nllm_kv_cache_usage_ratio{engine="0"} 0.25\n')
+
+    def _answer(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        return
+
+
+def test_the_servers_page_and_a_push(truth_server: TruthProcess, tmp_path: Path) -> None:
+    other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Other)
+    thread = threading.Thread(target=other.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        url = f"http://127.0.0.1:{other.server_port}"
+        done, result = run(truth_server, tmp_path / "x.json", "--concurrency", "2", "--requests-per-level", "4",
+                           "--metrics-url", f"{url}/metrics", "--push-gateway", url)  # fmt: skip
+    finally:
+        other.shutdown()
+        thread.join()
+        other.server_close()
+    assert done.returncode == 0, done.stderr
+    server = result["levels"][0]["server"]
+    assert server["signals"]["kv_cache_usage"]["value"] == 0.25
+    assert server["signals"]["preemptions"]["value"] is None
+    assert "25.0%" in done.stdout
+    assert b"llm_probe_good_requests_total" in _Other.pushed[0]
+
+
+def test_a_push_that_fails_is_told_and_the_result_stands(truth_server: TruthProcess, tmp_path: Path) -> None:
+    done, result = run(truth_server, tmp_path / "x.json", "--concurrency", "1", "--requests-per-level", "2",
+                       "--push-gateway", "http://127.0.0.1:1")  # fmt: skip
+    assert done.returncode == 2
+    assert "Pushgateway http://127.0.0.1:1" in done.stderr
+    assert result["partial"] is False
+
+
+def test_a_bar_on_a_terminal(truth_server: TruthProcess) -> None:
+    from obs_exporter.probe.load import Level
+    from obs_exporter.probe.progress import BarProgress, PlainProgress, progress_for
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    bar = progress_for(stream)
+    assert isinstance(bar, BarProgress)
+    assert not isinstance(progress_for(io.StringIO()), BarProgress)
+    bar.level_started(Level("short", 2, None, 4, None), 0, lambda: 2, LagHistogram())
+    bar.recorded(Record("short", 2, None, 0, 0, "a", Outcome.OK, True, 0.0))
+    bar.close()
+    assert "short, concurrency 2, repeat 1" in stream.getvalue()
+    assert "1/4" in stream.getvalue()
+    assert issubclass(BarProgress, PlainProgress)

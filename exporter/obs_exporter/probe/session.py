@@ -123,7 +123,7 @@ class _Session:
     def _here(self, model: str, output: Path, metrics: Observer | None) -> dict[str, Any]:
         """Run in this process."""
         writer = ResultWriter(output, self._header(model))
-        self._note_insecure(writer)
+        self._note_tls(writer)
         progress = None if self._options.quiet else progress_for(sys.stderr)
         observers = [observer for observer in (progress, metrics) if observer is not None]
         reason = "the probe failed"
@@ -164,9 +164,11 @@ class _Session:
             click.echo(calibration_line(calibrate(level, self._options.max_client_error)))
         return 0
 
-    def _note_insecure(self, writer: ResultWriter) -> None:
+    def _note_tls(self, writer: ResultWriter) -> None:
         if self._options.insecure:
             writer.note("the server's certificate was not checked (--insecure)")
+        if self._hop.endpoint.tls and self._options.calibration:
+            writer.note("the calibration was without TLS: decryption's share of the client's error is not in it")
 
     def _plan(self, model: str) -> Plan:
         options = self._options

@@ -194,7 +194,10 @@ def _remarks(loads: dict[Load, list[dict[str, Any]]]) -> list[str]:
         name = load_name(load)
         limited = [level["client"]["limited"] for level in levels if level.get("client_limited")]
         if limited:
-            found.append(f"{name}: {len(limited)} of {len(levels)} runs are limited by this client: {limited[0]}")
+            found.append(
+                f"{name}: {len(limited)} of {len(levels)} runs are limited by this client: {limited[0]}:"
+                " share the load with --processes or --shard"
+            )
         ceiling, waves = median_of(levels, "shape", "ceiling"), median_of(levels, "shape", "waves")
         if ceiling is not None and waves is not None and ceiling < _CEILING_WORTH_SAYING:
             steady = median_of(levels, "shape", "steady", "output_tokens_per_s")
