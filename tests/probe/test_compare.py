@@ -194,6 +194,16 @@ def test_goodput_that_never_varies_gets_exact_bounds() -> None:
     assert only(compare([base], [stack]), "goodput").verdict is Verdict.SLOWER
 
 
+def test_other_limits_spoil_goodput_alone() -> None:
+    stack = result({8: [100.0]})
+    stack["slo"]["ttft_s"] = 1.0
+    found = compare([result({8: [100.0]})], [stack], noise=NOISE)
+    assert only(found, "goodput").verdict is Verdict.NOT_COMPARABLE
+    assert "SLO ttft_s" in only(found, "goodput").reason
+    assert only(found).verdict is Verdict.NOISE
+    assert not found.refused
+
+
 def knob(where: str, setting: str) -> dict[str, Any]:
     columns = {
         "concurrency": "concurrency",

@@ -210,6 +210,26 @@ def test_several_processes_give_one_result(truth_server: TruthProcess, tmp_path:
     assert 'llm_probe_good_requests_total{concurrency="6",rate="",scenario="short"' in textfile.read_text()
 
 
+def test_a_stop_of_several_processes_keeps_all(truth_server: TruthProcess, tmp_path: Path) -> None:
+    output = tmp_path / "x.json"
+    process = subprocess.Popen(
+        [*PROBE, "run", "--url", truth_server.url, "--concurrency", "4", "--duration", "30", "--processes", "2",
+         "--output", str(output), *QUICK],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 20
+    while sum(file.stat().st_size > 2000 for file in tmp_path.rglob("*.jsonl")) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # what a terminal's Ctrl-C does
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 1, err
+    result = read_result(output)
+    assert result["partial"] is True
+    (level,) = result["levels"]
+    assert level["requests"] >= 8
+    assert level["goodput"] == 1.0
+
+
 def test_open_loop(truth_server: TruthProcess, tmp_path: Path) -> None:
     done, result = run(truth_server, tmp_path / "x.json", "--rate", "50", "--requests-per-level", "20", "--calibration")
     (level,) = result["levels"]

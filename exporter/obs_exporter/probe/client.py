@@ -90,6 +90,8 @@ class Client:
         self._context: ssl.SSLContext | None = options.tls.context() if endpoint.tls else None
         self._tunnel = options.proxy is not None and endpoint.tls
         self._poll = select.epoll()
+        # One offset for all: a wall clock that is set during a level must not stretch it.
+        self._wall_s = time.time() - time.perf_counter_ns() / 1e9
         self._active: dict[int, Exchange] = {}
         self._idle: dict[int, tuple[Transport, int]] = {}
         self._deadlines: OrderedDict[Exchange, None] = OrderedDict()  # one timeout for all: in the order of their ends
@@ -224,9 +226,9 @@ class Client:
             self._poll.modify(transport.fd, select.EPOLLIN | (select.EPOLLOUT if transport.wants_write else 0))
 
     def _send(self, exchange: Exchange, transport: Transport) -> None:
-        exchange.started_at = time.time()
         # Read before the call: the server may see the bytes before the call returns, and a time may never be too short.
         exchange.sent_ns = time.perf_counter_ns()
+        exchange.started_at = self._wall_s + exchange.sent_ns / 1e9
         try:
             transport.send(exchange.payload)
             if transport.wants_write:

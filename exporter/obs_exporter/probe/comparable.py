@@ -27,6 +27,7 @@ class Mismatch:
 
 _TARGET = (("engine version", "engine_version", True), ("engine generation", "engine_generation", True),
            ("model", "model", False), ("GPU", "gpu", False))  # fmt: skip
+_LIMITS = ("ttft_s", "e2e_s", "tpot_s")
 _LOAD = ("api", "stream", "max_tokens", "ignore_eos", "min_tokens", "temperature", "unique_prefix")
 
 
@@ -51,8 +52,13 @@ def mismatches(baseline: dict[str, Any], stack: dict[str, Any]) -> tuple[list[Mi
     loads = baseline.get("load") or {}, stack.get("load") or {}
     if loads[0] and loads[1]:
         found += _different("load: ", _LOAD, *loads)
-    found += _different("SLO ", ("ttft_s", "e2e_s", "tpot_s"), baseline["slo"], stack["slo"])
     return found, unknown
+
+
+def slo_obstacle(results: Sequence[dict[str, Any]]) -> str:
+    """Return why goodput cannot be compared over these results, or "": it is a share within limits."""
+    found = [one for other in results[1:] for one in _different("SLO ", _LIMITS, results[0]["slo"], other["slo"])]
+    return found[0].text if found else ""
 
 
 def _different(what: str, keys: Sequence[str], left: dict[str, Any], right: dict[str, Any]) -> list[Mismatch]:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from obs_exporter.probe import stats
-from obs_exporter.probe.comparable import Mismatch, cannot_say, level_obstacle, mismatches
+from obs_exporter.probe.comparable import Mismatch, cannot_say, level_obstacle, mismatches, slo_obstacle
 from obs_exporter.probe.compare_design import METRICS, Design, Metric, design_of, unit_values
 from obs_exporter.probe.compare_trend import Trend, trends_of
 from obs_exporter.probe.report.result import Load
@@ -89,10 +89,12 @@ def compare(
         {load for unit in design.baseline for load in unit} & {load for unit in design.stack for load in unit},
         key=lambda load: (load[0], load[1] or 0, load[2] or 0.0),
     )
-    timed = any(_timed(one) for one in (*baseline, *stack))
+    everything = (*baseline, *stack)
+    timed = any(_timed(one) for one in everything)
+    terms = _Terms(margin, noise or {}, "; ".join(one.text for one in refused), slo_obstacle(everything), timed)
     findings: list[Finding] = []
     for metric in METRICS:
-        row = [_finding(metric, load, design, margin, noise or {}, refused, timed) for load in loads]
+        row = [_finding(metric, load, design, terms) for load in loads]
         findings += _adjusted([one for one in row if one is not None], margin)
     trends = () if refused else tuple(trends_of(design, loads))
     return Comparison(tuple(findings), trends, design.words, refused, tuple(dict.fromkeys(remarks)), margin)
@@ -115,9 +117,26 @@ def _all_mismatches(
     return found, unknown
 
 
-def _finding(
-    metric: Metric, load: Load, design: Design, margin: float, noise: Noise, refused: Sequence[Mismatch], timed: bool
-) -> Finding | _Pending | None:
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """On what terms all numbers are compared; ``refused`` and ``slo`` are obstacles in words, or ""."""
+
+    margin: float
+    noise: Noise
+    refused: str
+    slo: str
+    timed: bool
+
+    def obstacle(self, metric: Metric, runs: tuple[list[dict[str, Any]], list[dict[str, Any]]]) -> str:
+        """Return why this number cannot be compared over these runs of a level, or ""."""
+        if self.refused or (metric.share and self.slo):
+            return self.refused or self.slo
+        if metric.share and not any(level.get("client_limited") for side in runs for level in side):
+            return ""  # goodput holds failures already: they are no obstacle to it
+        return level_obstacle(runs[0], runs[1], self.timed)
+
+
+def _finding(metric: Metric, load: Load, design: Design, terms: _Terms) -> Finding | _Pending | None:
     """Return the finding of one number at one level, its p value not adjusted yet; None when neither side has it."""
     a, b = unit_values(design.baseline, load, metric), unit_values(design.stack, load, metric)
     if not a and not b:
@@ -130,18 +149,15 @@ def _finding(
     difference = stats.mean(b) - stats.mean(a)
     effect = difference if metric.share else math.expm1(difference)
     runs = _runs(design.baseline, load), _runs(design.stack, load)
-    limited = any(level.get("client_limited") for side in runs for level in side)
-    obstacle = "; ".join(one.text for one in refused)
-    if not obstacle and (limited or not metric.share):  # goodput holds failures already: they are no obstacle to it
-        obstacle = level_obstacle(runs[0], runs[1], timed)
+    obstacle = terms.obstacle(metric, runs)
     if obstacle:
         return Finding(metric, load, left, right, effect, Verdict.NOT_COMPARABLE, obstacle)
     base = Finding(metric, load, left, right, effect, Verdict.NOISE, "")
     if len(a) < 2 or len(b) < 2:
-        return _single(base, difference, noise)
+        return _single(base, difference, terms.noise)
     estimate = stats.paired(a, b) if design.paired and len(a) == len(b) else stats.welch(a, b)
     if estimate.error == 0:
-        return _constant(base, runs, margin)
+        return _constant(base, runs, terms.margin)
     return _estimated(base, estimate, (len(a), len(b)))
 
 

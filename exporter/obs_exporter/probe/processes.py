@@ -36,8 +36,9 @@ def run_processes(
         folder = Path(name)
         files = [folder / f"shard-{i}.json" for i in range(count)]
         shards = [
+            # A session of its own: Ctrl-C reaches this process alone, which then asks each shard to stop, once.
             subprocess.Popen(_command(arguments, i, count, run_id, folder, files[i]), stdin=subprocess.DEVNULL,
-                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
             for i in range(count)
         ]  # fmt: skip
         _follow(shards, [_Tail(requests_path(file)) for file in files], stop, heard)
