@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from obs_exporter.probe.client import Client, Exchange
+from obs_exporter.probe.client import Client
+from obs_exporter.probe.exchange import Exchange
 from obs_exporter.probe.outcome import SLO, Outcome, Record, count_tokens, judge, meets
 
 _NAP_S = 0.5

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from obs_exporter.probe.calibrate import Calibration, calibrate
-from obs_exporter.probe.client import Client, ClientOptions, Exchange
+from obs_exporter.probe.client import Client, ClientOptions
+from obs_exporter.probe.exchange import Exchange
 from obs_exporter.probe.lag import LagHistogram
 from obs_exporter.probe.load import Level, RecordMaker, Slots, Stop, Ticket, arrivals, run_closed, run_open
 from obs_exporter.probe.outcome import SLO, Outcome, Record
