@@ -17,8 +17,10 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner
 
+from obs_exporter.probe.calibrate import calibrate
 from obs_exporter.probe.cli import main
 from obs_exporter.probe.lag import LagHistogram
+from obs_exporter.probe.load import Level
 from obs_exporter.probe.outcome import Outcome, Record
 from obs_exporter.probe.results import read_records, read_result, requests_path
 from obs_exporter.probe.truth.behaviours import Profile
@@ -364,6 +366,13 @@ def test_calibrate_command() -> None:
     assert "TTFT error" in found["reason"]
 
 
+def test_a_rate_below_one_request_a_calibration() -> None:
+    found = calibrate(Level("short", None, 0.01, 10, None), 0.005)
+    assert found.rate == 0.01
+    assert found.requests > 1
+    assert found.failed == 0
+
+
 def test_a_limited_client_is_not_sold_as_the_server(truth_server: TruthProcess, tmp_path: Path) -> None:
     output = tmp_path / "x.json"
     done, result = run(
@@ -471,7 +480,6 @@ def test_a_push_that_fails_is_told_and_the_result_stands(truth_server: TruthProc
 
 
 def test_a_bar_on_a_terminal(truth_server: TruthProcess) -> None:
-    from obs_exporter.probe.load import Level
     from obs_exporter.probe.progress import BarProgress, PlainProgress, progress_for
 
     class Terminal(io.StringIO):

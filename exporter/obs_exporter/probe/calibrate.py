@@ -28,6 +28,8 @@ _MANY = 16
 _WAVES = 3
 _MIN_REQUESTS = 8
 _OPEN_SECONDS = 2.0
+_MIN_RATE = 10.0
+"""Open loops slower than this are calibrated at this rate: at their own a few seconds would bring no request."""
 _RATE_FLOOR = 0.95
 
 
@@ -119,7 +121,9 @@ def _measure(
         if concurrency is not None and requests is not None:
             run_closed(client, slots, build, level, concurrency, iter(range(requests)), Stop())
         else:
-            run_open(client, build, level, arrivals(rate or 1.0, "calibration"), itertools.count(), Stop())
+            run_open(
+                client, build, level, arrivals(max(rate or 0.0, _MIN_RATE), "calibration"), itertools.count(), Stop()
+            )
     finally:
         client.close()
     return records, time.perf_counter() - start, time.process_time() - cpu

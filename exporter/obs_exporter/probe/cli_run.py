@@ -1,4 +1,4 @@
-"""``obs-probe run`` and ``obs-probe calibrate``; the options of ``run`` are in cli_options_load and cli_options_output."""
+"""``obs-probe run`` and ``obs-probe calibrate``; the options of ``run`` are in the modules cli_options_*."""
 
 from __future__ import annotations
 
