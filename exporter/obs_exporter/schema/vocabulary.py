@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 
-class _Word(str, Enum):
+class _Word(StrEnum):
     """A word with its meaning; the value is what appears in labels and reports."""
 
     meaning: str
@@ -16,10 +16,6 @@ class _Word(str, Enum):
         member._value_ = word
         member.meaning = meaning
         return member
-
-    def __str__(self) -> str:
-        """Return the bare word."""
-        return str(self.value)
 
 
 class Kind(_Word):
