@@ -77,8 +77,8 @@ def test_old_lines_are_known() -> None:
         b"INFO # GPU blocks: 27897, # CPU blocks: 2048\n"
         b"WARNING Sequence group 7 is preempted by PreemptionMode.RECOMPUTE mode because there is not enough KV cache "
         b"space. total_num_cumulative_preemption=51\n"
-        b"INFO Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 2.0 tokens/s, Running: 1 reqs, Swapped: 0 "
-        b"reqs, Pending: 3 reqs, GPU KV cache usage: 37.5%, CPU KV cache usage: 0.0%.\n"
+        b"INFO Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 2.0 tokens/s, Running: 1 reqs, "
+        b"Swapped: 0 reqs, Pending: 3 reqs, GPU KV cache usage: 37.5%, CPU KV cache usage: 0.0%.\n"
     )
     assert {"engine_start", "kv_blocks", "preemption", "periodic"} <= set(log.lines)
 

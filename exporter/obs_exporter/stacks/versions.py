@@ -33,7 +33,9 @@ def as_version(text: str) -> str:
 
     Raises ``ValueError`` where there is none.
     """
-    return str(key(text.strip().removeprefix("v").partition("+")[0]))
+    version = text.strip().removeprefix("v").partition("+")[0]
+    _ = key(version)  # refuses what is none; releases such as 24.08 keep their zero
+    return version
 
 
 @dataclass(frozen=True, slots=True)
