@@ -5,12 +5,11 @@ Signals that share a state, a reason and a remedy are one group, so that a reaso
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from obs_audit import loglines
 from obs_audit.baseline import compare
-from obs_audit.case import PAPER
 from obs_audit.findings import Finding
 from obs_audit.inventory import explained
 from obs_audit.movement import moved_at_all
@@ -171,8 +170,3 @@ def _log(report: Report) -> list[str]:
     if case.reading.generation == "V1":
         sentences.append("no line tells preemptions: the V1 engine writes none")
     return sentences
-
-
-def sources(findings: Iterable[Finding]) -> str:
-    """Return where a finding's evidence is, or "" where it is only the tables."""
-    return ", ".join(dict.fromkeys(f.source for f in findings if f.source and f.source != PAPER))
