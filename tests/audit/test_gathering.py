@@ -171,9 +171,9 @@ def test_a_second_look_sees_what_moves_and_what_falls(
 
 
 def test_a_baseline_is_fetched_with_its_version(run: Run, engine: Any, tmp_path: Path) -> None:
-    page = tmp_path / "ray.txt"
-    page.write_text("# TYPE ray_vllm_prompt_tokens_total counter\nray_vllm_prompt_tokens_total 5\n", encoding="utf-8")
-    flags = ("--stack", "ray-serve", "--file", page, "--baseline", f"{engine.url}/metrics", "--format", "json")
+    page = tmp_path / "page.txt"
+    page.write_text("# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total 5\n", encoding="utf-8")
+    flags = ("--stack", "kserve", "--file", page, "--baseline", f"{engine.url}/metrics", "--format", "json")
     same = json.loads(run(*flags, "--engine-version", "0.32.0").stdout)
     assert same["baseline"]["lost"] == ["vllm:generation_tokens_total", "vllm:request_success_total"]
     assert (same["baseline"]["bare"], same["baseline"]["kept"]) == (3, 1)

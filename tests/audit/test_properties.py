@@ -27,7 +27,8 @@ JSONS = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(["metadata", "annotations", "spec", "containers", "name", "items", "data", "targets",
-                             "serving.kserve.io/enable-prometheus-scraping", "max_model_len", "template", "prometheus.io/port"]),
+                             "serving.kserve.io/enable-prometheus-scraping", "max_model_len", "template",
+                             "prometheus.io/port"]),
             inner, max_size=4,
         )
     ),

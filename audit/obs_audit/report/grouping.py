@@ -132,7 +132,12 @@ def notes(report: Report) -> list[tuple[str, list[str]]]:
     comparison = compare(report.case.evidence, report.reading)
     if comparison is not None and not comparison.refused:
         text = f"{comparison.kept} of the bare engine's {comparison.bare} families come through ({comparison.source})"
-        found.append(("Beside the bare engine", [text]))
+        rows = [text]
+        if comparison.lost:
+            rows.append(f"lost: {', '.join(comparison.lost)}")
+        if comparison.undecided:
+            rows.append(f"without a value so far, and printed only with one: {', '.join(comparison.undecided)}")
+        found.append(("Beside the bare engine", rows))
     found += _watched(report)
     if report.case.movements:
         rows = [f"{m.signal}: moved by {m.moved:g}, the client counted {m.expected}" for m in report.case.movements]
