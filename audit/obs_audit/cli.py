@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from obs_audit import flags
+from obs_audit.kv.command import kv
 from obs_exporter import options
 from obs_exporter._version import __version__
 
@@ -138,3 +139,6 @@ def explain(signal: str, stack: str | None) -> None:
         hint = f"did you mean {near[0]!r}?" if near else "see obs-audit signals"
         raise click.BadParameter(f"no such signal: {signal}; {hint}", param_hint="SIGNAL")
     click.echo(render(signal, (stack,) if stack else options.STACK_NAMES), nl=False)
+
+
+main.add_command(kv)

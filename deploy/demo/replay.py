@@ -6,6 +6,11 @@ scrapes them as four targets; then the auditor judges each stack, and a table sh
 
 from __future__ import annotations
 
+import signal
+
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is something to clean up, Ctrl-C just ends it
+
+# ruff: noqa: E402
 import gzip
 import json
 import subprocess
@@ -156,8 +161,8 @@ def show_summary(console: Console, folder: Path) -> None:
     """Print the table of signals by stack."""
     states: dict[str, list[str]] = {}
     for _, stack, page in COLUMNS:
-        for signal in json.loads(audit(stack, page, folder, "--format", "json"))["signals"]:
-            states.setdefault(signal["id"], []).append(signal["state"])
+        for row in json.loads(audit(stack, page, folder, "--format", "json"))["signals"]:
+            states.setdefault(row["id"], []).append(row["state"])
     table = Table(title="Signals by stack", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     table.add_column("signal", no_wrap=True)
     for title, _, _ in COLUMNS:
@@ -171,7 +176,9 @@ def main() -> int:
     """Run the demo; Ctrl-C ends it clean."""
     console = Console(width=None if sys.stdout.isatty() else 160)
     replay, exporter = Replay(), None
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             exporter, url = start_exporter(replay, folder)

@@ -19,7 +19,9 @@ from prometheus_client.registry import Collector
 
 from obs_exporter._version import __version__
 from obs_exporter.config import Target
+from obs_exporter.derive.model import AGE, LOWER, SUM_LOWER, SUM_UPPER, UPPER
 from obs_exporter.look import Look, Looker
+from obs_exporter.sampling import Sampler
 from obs_exporter.schema import SIGNALS, Histogram, Kind, Series, Signal
 from obs_exporter.stacks import STACKS, read_nothing
 
@@ -103,6 +105,40 @@ def own_families(looks: Sequence[tuple[Target, Look]]) -> Iterator[Metric]:
         known = [str(reading.stack_version), str(reading.engine_version), reading.generation]
         versions.add_metric([target.stack, target.name, *known], 1.0)
     yield from (up, took, versions)
+    yield from _about_values(looks)
+
+
+def _about_values(looks: Sequence[tuple[Target, Look]]) -> Iterator[Metric]:
+    """Yield how old values are that do not come from the page as it is now, and between which bounds others lie."""
+    page = GaugeMetricFamily(
+        "obs_exporter_target_page_age_seconds",
+        "Age of the page that the values were read from; above 0 where a page may not be asked as often as we are.",
+        labels=("stack", "target"),
+    )
+    age = GaugeMetricFamily(
+        "obs_exporter_signal_age_seconds", "Age of a value that was read from a log or carried on.",
+        labels=("stack", "target", "signal"),
+    )  # fmt: skip
+    bound = GaugeMetricFamily(
+        "obs_exporter_signal_bound", "A bound of a derived gauge, in the gauge's unit.",
+        labels=("stack", "target", "signal", "bound"),
+    )  # fmt: skip
+    sum_bound = CounterMetricFamily(
+        "obs_exporter_signal_sum_bound_seconds", "A bound of a derived histogram's sum, cumulative like it.",
+        labels=("stack", "target", "signal", "bound"),
+    )  # fmt: skip
+    places: dict[str, tuple[Metric, str]] = {
+        AGE: (age, ""), LOWER: (bound, "lower"), UPPER: (bound, "upper"),
+        SUM_LOWER: (sum_bound, "lower"), SUM_UPPER: (sum_bound, "upper"),
+    }  # fmt: skip
+    for target, look in looks:
+        page.add_metric([target.stack, target.name], look.page_age)
+        for extra in look.extras:
+            family, word = places[extra.kind]
+            if isinstance(family, (GaugeMetricFamily, CounterMetricFamily)):
+                labels = [target.stack, target.name, extra.signal, *([word] if word else [])]
+                family.add_metric(labels, extra.value)
+    yield from (family for family in (page, age, bound, sum_bound) if family.samples)
 
 
 class TargetCollector(Collector):
@@ -115,11 +151,17 @@ class TargetCollector(Collector):
     def __init__(self, targets: Iterable[Target], deadline: float = DEADLINE) -> None:
         """Prepare a looker for each target."""
         self.deadline = deadline
-        self._slots = [_Slot(target) for target in targets]
-        self._pool = ThreadPoolExecutor(max_workers=min(32, max(1, len(self._slots))), thread_name_prefix="look")
+        chosen = list(targets)
+        self._pool = ThreadPoolExecutor(max_workers=2 * max(1, len(chosen)), thread_name_prefix="look")
+        self._slots = [_Slot(target, self._pool) for target in chosen]
         self._lock = threading.Lock()
         self._errors: dict[tuple[str, str, str], int] = {}
         self.last: list[tuple[Target, Look]] = []
+        self._sampler = Sampler(self._slots, lambda begin: begin())
+
+    def sample(self) -> None:
+        """Begin to look between the scrapes where a signal needs it; ends with ``close``."""
+        self._sampler.start()
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing, so that registering does not scrape."""
@@ -140,7 +182,7 @@ class TargetCollector(Collector):
         """Look at all targets, or at the one named, within ``deadline`` seconds."""
         slots = [slot for slot in self._slots if not only or slot.target.name == only]
         started = time.monotonic()
-        futures = [self._pool.submit(slot.look, deadline) for slot in slots]
+        futures = [slot.begin(deadline) for slot in slots]
         wait(futures, timeout=deadline)
         looks = [(slot.target, _settled(slot, future, started)) for slot, future in zip(slots, futures, strict=True)]
         with self._lock:
@@ -169,33 +211,74 @@ class TargetCollector(Collector):
         return [slot.target.name for slot in self._slots]
 
     def close(self) -> None:
-        """Let go of the threads; a look that hangs is not waited for."""
+        """Let go of the threads; a look that hangs is cut, not waited for."""
+        self._sampler.stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
+        for slot in self._slots:
+            slot.close()
 
 
 class _Slot:
-    """A target, its looker, and a lock, so that a slow target is never asked twice at once."""
+    """A target, its looker, and the looks under way: at most one for scrapes, which share it, and one between them.
 
-    def __init__(self, target: Target) -> None:
+    So a target that hangs holds up two threads at most, however often it is asked for, and is never asked twice at
+    once.
+    """
+
+    def __init__(self, target: Target, pool: ThreadPoolExecutor) -> None:
         self.target = target
         self._looker = Looker(target)
-        self._busy = threading.Lock()
+        self._pool = pool
+        self._lock = threading.Lock()
+        self._asking = threading.Lock()
+        self._shared: Future[Look] | None = None
+        self._between: Future[None] | None = None
 
-    def look(self, deadline: float) -> Look:
+    def begin(self, deadline: float) -> Future[Look]:
+        """Begin a look for a scrape, or return the one that another scrape has begun."""
+        with self._lock:
+            if self._shared is None or self._shared.done():
+                self._shared = self._pool.submit(self._look, deadline)
+            return self._shared
+
+    def _look(self, deadline: float) -> Look:
         """Take a look; any surprise becomes a failed look, since one target must not hurt another."""
         started = time.monotonic()
-        if not self._busy.acquire(timeout=deadline):
+        if not self._asking.acquire(timeout=deadline):
             return self.failed("busy", "the look before this one has not ended", deadline)
         try:
             left = deadline - (time.monotonic() - started)
             return self._looker.look(max(left, 0.1))
         except Exception:
             log.exception("target %s: the look failed", self.target.name)
-            return self.failed(
-                "internal", "the exporter failed on this page: its log says how", time.monotonic() - started
-            )
+            seconds = time.monotonic() - started
+            return self.failed("internal", "the exporter failed on this page: its log says how", seconds)
         finally:
-            self._busy.release()
+            self._asking.release()
+
+    @property
+    def sample_again(self) -> float:
+        """Seconds after which a look between two scrapes is worth its cost; 0: never."""
+        return self._looker.sample_again
+
+    def sample(self) -> None:
+        """Begin a look between two scrapes; not while another look is under way."""
+        with self._lock:
+            if self._between is None or self._between.done():
+                self._between = self._pool.submit(self._sample)
+
+    def _sample(self) -> None:
+        if self._asking.acquire(blocking=False):
+            try:
+                self._looker.look(DEADLINE)
+            except Exception:
+                log.exception("target %s: the look failed", self.target.name)
+            finally:
+                self._asking.release()
+
+    def close(self) -> None:
+        """Close the connections; a look under way comes back at once."""
+        self._looker.close()
 
     def failed(self, reason: str, message: str, seconds: float) -> Look:
         """Return a look that says why there is none."""
@@ -207,5 +290,4 @@ def _settled(slot: _Slot, future: Future[Look], started: float) -> Look:
     """Return a future's look, or a failed one where it did not end in time."""
     if future.done() and not future.cancelled():
         return future.result()
-    future.cancel()
     return slot.failed("timeout", "did not answer within the deadline of the scrape", time.monotonic() - started)

@@ -195,3 +195,32 @@ def test_a_family_that_nobody_has_is_not_on_the_page(
     )
     assert "llm_preemptions" not in text.replace('signal="preemptions"', "")
     assert "llm_kv_cache" not in text
+
+
+def test_a_target_that_hangs_takes_no_other_down_however_often_it_is_asked(
+    serve: Callable[..., Any], fixed: Callable[..., Any], page: Callable[[str], bytes], exporter: Callable[..., str]
+) -> None:
+    done = threading.Event()
+    base = exporter(
+        _target("hangs", "vllm", serve(lambda _: done.wait(60)).url),
+        _target("good", "vllm", serve(fixed(page(PREEMPTING))).url),
+        deadline=1.0,
+    )
+    seen: list[Samples] = []
+    threads = [threading.Thread(target=lambda: seen.append(_samples(_get(base + "/metrics")))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    done.set()
+    assert len(seen) == 8
+    for samples in seen:
+        up = {labels["target"]: value for labels, value in samples["obs_exporter_target_up"]}
+        assert up == {"hangs": 0, "good": 1}
+
+
+def test_a_selection_by_name_does_not_empty_the_page(
+    serve: Callable[..., Any], fixed: Callable[..., Any], page: Callable[[str], bytes], exporter: Callable[..., str]
+) -> None:
+    base = exporter(_target("t", "vllm", serve(fixed(page(PREEMPTING))).url))
+    assert "llm_preemptions_total" in _get(base + "/metrics?name[]=llm_requests_running")

@@ -6,6 +6,7 @@ The page is asked for as ``text/plain;version=0.0.4``: under an OpenMetrics requ
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,10 +14,13 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import requests
-from requests.adapters import HTTPAdapter
+
+from obs_exporter.sources.deadline import Watch, WatchedAdapter, within
+
+Sign = Callable[[requests.PreparedRequest], requests.PreparedRequest]
 
 ACCEPT = "text/plain;version=0.0.4"
-MAX_BYTES = 32 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 """A page of 2,300 series is 0.9 MB; what is above this limit is no metrics page of a sane server."""
 DEFAULT_TIMEOUT = 8.0
 """Seconds for a whole fetch: below the 10 s that Prometheus grants a scrape by default."""
@@ -71,16 +75,22 @@ def metrics_url(url: str) -> str:
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{redacted(url)!r} is no http or https URL")
-    _ = parts.port  # raises ValueError for a port that is none
+    try:
+        _ = parts.port
+    except ValueError:
+        raise ValueError(f"{redacted(url)!r} has no valid port") from None
     return urlunsplit(parts._replace(path=parts.path if parts.path not in ("", "/") else "/metrics"))
 
 
 def redacted(url: str) -> str:
-    """Return a URL without user, password, query and fragment: what may appear in logs, labels and reports."""
+    """Return a URL without user, password, query and fragment: what may appear in logs, labels and reports.
+
+    Everything up to the last @ goes, since a password may hold any character where it was not escaped.
+    """
     scheme, separator, rest = url.partition("://")
-    parts = urlsplit(url if separator else f"//{url}")
-    host = parts.netloc.rpartition("@")[2]
-    return f"{scheme}://{host}{parts.path}" if separator and rest else f"{host}{parts.path}"
+    address = (rest if separator else url).rpartition("@")[2]
+    address = re.split(r"[?#]", address)[0]
+    return f"{scheme}://{address}" if separator and address else address
 
 
 class Scraper:
@@ -93,7 +103,8 @@ class Scraper:
         self._session = requests.Session()
         self._session.trust_env = False  # neither proxies nor netrc: the target is the pod next door
         self._session.headers.update({"User-Agent": "obs-exporter", "Accept-Encoding": "gzip"})
-        adapter = HTTPAdapter(pool_connections=1, pool_maxsize=1, max_retries=0)
+        self._watch = Watch()
+        adapter = WatchedAdapter(pool_connections=1, pool_maxsize=1, max_retries=0)
         self._session.mount("http://", adapter)
         self._session.mount("https://", adapter)
 
@@ -104,33 +115,38 @@ class Scraper:
         """
         limit = min(self.access.timeout, timeout) if timeout else self.access.timeout
         started = time.monotonic()
+        sign = bearer(self.access) if same_host(url or self.url, self.url) else None
+        watch = self._watch = Watch()
         try:
-            with self._session.get(
-                url or self.url,
-                headers={"Accept": accept},
-                auth=bearer(self.access),
-                timeout=(min(self.access.connect_timeout, limit), limit),
-                verify=self._verify(),
-                stream=True,
-            ) as response:
-                body = self._read(response, started + limit)
+            with within(limit, watch), self._get(url or self.url, accept, sign, limit) as response:
+                body = self._read(response)
                 content_type = response.headers.get("Content-Type", "")
         except requests.exceptions.RequestException as error:
-            raise explained(error, limit) from None
+            raise (_late(limit) if watch.expired else explained(error, limit)) from None
+        if watch.expired:
+            raise _late(limit)
         if response.status_code != 200:
             raise FetchError("http_status", f"answered HTTP {response.status_code}")
         return Fetched(body, content_type, time.monotonic() - started)
 
-    def _read(self, response: requests.Response, deadline: float) -> bytes:
-        """Read the body within the limits of size and time; a server that drips or never ends is cut off."""
+    def _get(self, url: str, accept: str, sign: Sign | None, limit: float) -> requests.Response:
+        return self._session.get(
+            url,
+            headers={"Accept": accept},
+            auth=sign,
+            timeout=(min(self.access.connect_timeout, limit), limit),
+            verify=self._verify(),
+            stream=True,
+        )
+
+    def _read(self, response: requests.Response) -> bytes:
+        """Read the body up to the limit of its size."""
         chunks: list[bytes] = []
         size = 0
         for chunk in response.iter_content(_CHUNK):
             size += len(chunk)
             if size > self.access.max_bytes:
                 raise FetchError("too_large", f"sent more than {self.access.max_bytes} bytes")
-            if time.monotonic() > deadline:
-                raise FetchError("timeout", f"was still sending after its time was up ({size} bytes so far)")
             chunks.append(chunk)
         return b"".join(chunks)
 
@@ -138,17 +154,24 @@ class Scraper:
         return False if self.access.skip_verify else (self.access.ca_file or True)
 
     def close(self) -> None:
-        """Close the session's connections."""
+        """Close the session's connections; a fetch under way in another thread is cut."""
+        self._watch.cut()
         self._session.close()
 
 
-Sign = Callable[[requests.PreparedRequest], requests.PreparedRequest]
+def same_host(one: str, other: str) -> bool:
+    """Whether two URLs name the same host and port: a token is for one server, not for its neighbour."""
+    return urlsplit(one).netloc.rpartition("@")[2] == urlsplit(other).netloc.rpartition("@")[2]
+
+
+def _late(limit: float) -> FetchError:
+    return FetchError("timeout", f"did not send its whole answer within {limit:g} s")
 
 
 def bearer(access: Access) -> Sign | None:
     """Return what signs a request with the token, which goes before a user and password in the URL.
 
-    Raises ``FetchError`` where the token's file cannot be read.
+    Raises ``FetchError`` where the token's file cannot be read or holds no token.
     """
     path = access.bearer_token_file
     if not path:
@@ -157,6 +180,8 @@ def bearer(access: Access) -> Sign | None:
         token = Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise FetchError("token", f"the bearer token file {path} cannot be read: {_why(error)}") from None
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise FetchError("token", f"the bearer token file {path} must hold one line with one token")
 
     def sign(request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers["Authorization"] = f"Bearer {token}"

@@ -13,11 +13,11 @@ from __future__ import annotations
 from obs_exporter.exposition import Page
 from obs_exporter.schema import Kind, Precision, Provenance, State
 from obs_exporter.stacks import engine
-from obs_exporter.stacks.base import GPU_RULE, Pin, Stack, by_rule, without_value
+from obs_exporter.stacks.base import GPU_RULE, Cadence, LayerWait, Pin, Stack, by_rule, without_value
 from obs_exporter.stacks.catalogue import catalogue
 from obs_exporter.stacks.endpoints import ENGINE_VERSION, Endpoint
 from obs_exporter.stacks.mapping import LabelRule
-from obs_exporter.stacks.model import Answer, Claims, Point, Row, Rule
+from obs_exporter.stacks.model import Answer, Claims, Point, Regained, Row, Rule
 from obs_exporter.stacks.versions import UNKNOWN, Known, key, matches
 
 RELEASES = (
@@ -119,6 +119,30 @@ ROWS = (
 )  # fmt: skip
 
 
+LAYER_WAIT = LayerWait(
+    "ray_serve_deployment_processing_latency_ms", "deployment", ("LLMRouter", "OpenAiIngress"), 0.001
+)
+"""The deployments that the HTTP proxy calls itself: the routers of Serve LLM; of another app, its one deployment."""
+
+REGAINED = (
+    *engine.log_ways("the V0 engine's periodic line is in a worker-*.out or .err, under load", stack_versions="<2.47"),
+    *engine.START_WAYS,
+    Regained(frozenset({"layer_queue_wait"}), State.DERIVED, Precision.EXACT,
+             "time at the proxy less time inside the ingress replicas", stack_versions="<2.52"),
+    Regained(frozenset({"queue_wait"}), State.LOG, Precision.EXACT,
+             "the queue time in the replica's line of each finished request", engine.LOG, stack_versions="<2.49",
+             generation="V0"),
+)  # fmt: skip
+"""From Ray 2.47 on nobody asks the V1 engine for its periodic line; its start-up lines are there."""
+
+CADENCES = (
+    Cadence(">=2.52,<2.57", 10.0,
+            "a scrape clears Ray's gauges, and they come back every 10 s: a page asked more often blanks every other "
+            "scraper, the user's own Prometheus included",
+            source="seen on Ray 2.55.1 (each gauge in 6 or 7 of 58 scrapes, 1 s apart); ray#63131, mended in 2.57"),
+)  # fmt: skip
+
+
 def models(document: object) -> Claims:
     """Read ``GET /v1/models``: Ray's own metadata was called ``rayllm_metadata`` up to 2.48 and ``metadata`` after."""
     data = document.get("data") if isinstance(document, dict) else None
@@ -209,6 +233,9 @@ STACK = RayServeStack(
     lookalikes=("ray_vllm_engine_stats_", "ray_vllm_arg_usage_stats_"),
     label_rule=LabelRule(("model_name", "model_id"), ("engine",)),
     evidence_families=_LLM_EVIDENCE,
+    regained=REGAINED,
+    cadences=CADENCES,
+    layer_wait=LAYER_WAIT,
     endpoints=(ENGINE_VERSION, Endpoint("/v1/models", models)),
     log_place="the replica's worker-*.out under /tmp/ray/session_latest/logs (2.44: actor _EngineBackgroundProcess)",
 )

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from obs_exporter.exposition import Page
-from obs_exporter.schema import Kind, Provenance, State
+from obs_exporter.schema import Kind, Precision, Provenance, State
 from obs_exporter.stacks import engine
 from obs_exporter.stacks.base import GPU_SIGNALS, Pin, Stack, without_value
 from obs_exporter.stacks.endpoints import Endpoint
-from obs_exporter.stacks.model import Answer, Claims, Point, Row, Rule
+from obs_exporter.stacks.model import Answer, Claims, Point, Regained, Row, Rule
 from obs_exporter.stacks.versions import UNKNOWN, Known, key
 
 RELEASES = (
@@ -175,6 +175,19 @@ class TritonStack(Stack):
         return super().lacking(answer, point, page)
 
 
+_ON = "REPORT_CUSTOM_METRICS (see ttft)"
+REGAINED = (
+    *engine.log_ways("the V0 engine's periodic line is on tritonserver's standard output, under load",
+                     stack_versions="<25.10"),
+    *engine.START_WAYS,
+    Regained(frozenset({"layer_requests_ongoing"}), State.DERIVED, Precision.EXACT,
+             "requests that the backend admitted less those that the engine finished", _ON, ">=24.09"),
+    Regained(frozenset({"requests_waiting"}), State.DERIVED, Precision.LOWER_BOUND,
+             "requests inside the engine beyond its slots", f"{_ON} and --max-num-seqs", ">=24.09"),
+    Regained(frozenset({"queue_wait"}), State.DERIVED, Precision.LOWER_BOUND,
+             "Little's law over the lower bound of requests_waiting", f"{_ON} and --max-num-seqs", ">=24.09"),
+)  # fmt: skip
+
 STACK = TritonStack(
     name="triton",
     title="Triton",
@@ -187,6 +200,8 @@ STACK = TritonStack(
     pins=PINS,
     complete=False,
     evidence_families=("nv_inference_request_success",),
+    admitted_by="layer_queue_wait",
+    regained=REGAINED,
     endpoints=(Endpoint("/v2", server_version),),
     log_place="tritonserver's standard output (the periodic line only with the V0 engine, up to 25.09)",
 )

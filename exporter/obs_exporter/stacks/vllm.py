@@ -71,5 +71,10 @@ STACK = VllmStack(
     mangled_prefixes=("vllm_", "kserve_vllm_"),
     evidence_families=SERVER_FAMILIES,
     endpoints=(ENGINE_VERSION,),
+    regained=(
+        *engine.log_ways("the engine's periodic log line has it, under load"),
+        *engine.START_WAYS,
+        engine.LITTLE,
+    ),
     log_place="the server's standard output",
 )

@@ -201,3 +201,95 @@ def test_what_is_no_url_is_refused(given: str) -> None:
 def test_redaction_keeps_host_and_path_only() -> None:
     assert redacted("http://user:pw@h:1/p?token=x#y") == "http://h:1/p"
     assert redacted("user:pw@h:1/p?token=x") == "h:1/p"
+
+
+def _dripping(headers: bytes, drip: bytes) -> tuple[str, Callable[[], None]]:
+    """A server that sends its headers, or only a part of them, and then a few bytes again and again for ever."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    stop = threading.Event()
+
+    def answer(connection: socket.socket) -> None:
+        with connection:
+            try:
+                connection.recv(4096)
+                connection.sendall(headers)
+                while not stop.wait(0.05):
+                    connection.sendall(drip)
+            except OSError:
+                return
+
+    def accept() -> None:
+        while not stop.is_set():
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+
+    def close() -> None:
+        stop.set()
+        listener.close()
+
+    return f"http://127.0.0.1:{listener.getsockname()[1]}", close
+
+
+@pytest.mark.parametrize(
+    ("headers", "drip"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"x"),
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", b"x"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        (b"HTTP/1.1 200 OK\r\nX-Slow: ", b"x"),
+    ],
+    ids=["length", "close", "chunked", "headers"],
+)
+def test_the_time_out_bounds_the_whole_exchange_however_it_drips(headers: bytes, drip: bytes) -> None:
+    url, close = _dripping(headers, drip)
+    started = time.monotonic()
+    error = _fails(url, timeout=0.5)
+    close()
+    assert error.reason == "timeout"
+    assert time.monotonic() - started < 10
+
+
+def test_closing_cuts_a_fetch_that_hangs() -> None:
+    url, close = _dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"x")
+    scraper = Scraper(Access(url, timeout=60))
+    threading.Timer(0.3, scraper.close).start()
+    started = time.monotonic()
+    with pytest.raises(FetchError):
+        scraper.fetch()
+    close()
+    assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize("text", ["", "\n", "one\ntwo", "a b", "t\u00f6ken", "t\u20acken", "a\tb"])
+def test_what_is_no_token_is_refused_and_not_shown(tmp_path: Path, text: str) -> None:
+    token = tmp_path / "token"
+    token.write_text(text, encoding="utf-8")
+    error = _fails("127.0.0.1:1", bearer_token_file=str(token))
+    assert error.reason == "token"
+    assert not text.strip() or text not in str(error)
+
+
+def test_the_token_goes_to_its_own_server_only(
+    serve: Callable[..., Any], fixed: Callable[..., Any], tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret")
+    page, other = serve(fixed(BODY)), serve(fixed(b"{}"))
+    scraper = Scraper(Access(page.url, bearer_token_file=str(token)))
+    scraper.fetch()
+    scraper.fetch(url=f"{other.url}/version")
+    scraper.close()
+    assert "authorization" in page.requests[0][1]
+    assert "authorization" not in other.requests[0][1]
+
+
+def test_a_password_with_slashes_is_not_shown() -> None:
+    with pytest.raises(ValueError) as caught:
+        metrics_url("http://user:PA/SSW0RD@127.0.0.1:1/metrics")
+    assert "PA" not in str(caught.value)
+    assert "SSW0RD" not in str(caught.value)
