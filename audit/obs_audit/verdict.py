@@ -16,13 +16,10 @@ from obs_audit.waivers import Waiver
 from obs_exporter.schema import State
 from obs_exporter.stacks import Answer, Reading
 
-FAIL_ON = ("none", "lost", "hidden", "any")
-"""What makes a run fail, from nothing to every warning."""
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user wants to know and to gate on."""
+    """What the user wants to know and to gate on; ``fail_on`` is none, lost, hidden or any."""
 
     fail_on: str = "none"
     required: tuple[str, ...] = ()

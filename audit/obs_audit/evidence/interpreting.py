@@ -10,10 +10,20 @@ from obs_audit import loglines
 from obs_audit.evidence.exercise import Exercise
 from obs_audit.evidence.pieces import ACCEPTS, Bundle, Given, Piece, Role
 from obs_audit.inventory import Counts, count
-from obs_exporter.config import claimed
 from obs_exporter.errors import InputError
 from obs_exporter.exposition import Page, parse
-from obs_exporter.stacks import STACKS, Claims, Reading, Stack, read_nothing, read_page, read_paper
+from obs_exporter.stacks import (
+    STACKS,
+    UNKNOWN,
+    Claims,
+    Known,
+    Reading,
+    Stack,
+    as_version,
+    read_nothing,
+    read_page,
+    read_paper,
+)
 from obs_exporter.stacks.endpoints import combine
 
 
@@ -107,6 +117,11 @@ def _claims(given: Given) -> Claims:
         return Claims(claimed(given.stack_version), claimed(given.engine_version))
     except ValueError as error:
         raise InputError(str(error)) from None
+
+
+def claimed(text: str) -> Known:
+    """Return a version that the user gives. Raises ``ValueError`` for text that is none."""
+    return Known((as_version(text),), "given") if text else UNKNOWN
 
 
 def _asked(stack: Stack, documents: Mapping[str, object]) -> Claims:

@@ -34,7 +34,7 @@ def as_version(text: str) -> str:
     Raises ``ValueError`` where there is none.
     """
     version = text.strip().removeprefix("v").partition("+")[0]
-    key(version)
+    _ = key(version)  # refuses what is none; releases such as 24.08 keep their zero
     return version
 
 
