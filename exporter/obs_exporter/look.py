@@ -10,7 +10,6 @@ from obs_exporter import derive
 from obs_exporter.config import Target
 from obs_exporter.derive import Context, Evidence, Extra, Memory, Outcome, Settings
 from obs_exporter.exposition import Page, Wanted, parse
-from obs_exporter.schema import State
 from obs_exporter.sources import endpoints
 from obs_exporter.sources.beside import Beside
 from obs_exporter.sources.scrape import FetchError, Scraper, redacted
@@ -101,8 +100,7 @@ class Looker:
         if not self.target.sample_seconds or self._last is None or self._size > SMALL:
             return 0.0
         _, last = self._last
-        answer = last.reading.answer("queue_wait")
-        integral = last.reading.reachable and answer.state is State.DERIVED
+        integral = self._memory.queue.last is not None
         if not integral or self._stack.cadence_of(last.reading.stack_version) is not None:
             return 0.0
         return max(self.target.sample_seconds, 20 * last.seconds)

@@ -131,7 +131,6 @@ def test_only_a_target_that_needs_it_is_sampled(
     with looking(target) as looker:
         assert looker.sample_again == 0.0
         looker.look()
-        looker.look()
         assert (looker.sample_again >= 1.0) is sampled
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from obs_audit import loglines
+from obs_audit.evidence.deriving import derived, log_view, seconds_between
 from obs_audit.evidence.exercise import Exercise
 from obs_audit.evidence.pieces import ACCEPTS, Bundle, Given, Piece, Role
 from obs_audit.inventory import Counts, count
@@ -155,7 +156,9 @@ def _exhibit(stack: Stack, piece: Piece, claims: Claims, bundle: Bundle) -> Exhi
         variant = bundle.one(role, piece.number)
         if variant is not None and not variant.error:
             negotiated[role] = parse(variant.body, wanted, openmetrics=variant.openmetrics)
-    return _single(stack, piece, claims, _single(stack, later, claims) if later else None, negotiated)
+    exhibit = _single(stack, piece, claims, _single(stack, later, claims) if later else None, negotiated)
+    looks = [(one.page, one.reading, seconds_between(bundle, piece.number)) for one in (exhibit, exhibit.later) if one]
+    return replace(exhibit, reading=derived(stack, looks, log_view(bundle.of(Role.ENGINE_LOG))))
 
 
 def _single(

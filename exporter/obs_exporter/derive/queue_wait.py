@@ -14,18 +14,19 @@ Two things make it lie, and both are handled:
 
 Waiting again after a preemption is in the gauge, and not in the engine's own queue time of later versions.
 
-Bounds of the sum come from the page as well. No request waits longer than until its first token, so the sum of TTFT is
-above. And a batch of known size has only so much time: what of the TTFT does not fit into the slots' time beside the
-decoding was spent before the batch, in the queue or on the way to it (TTFT begins in the API server). Both hold over a
-span that begins at rest; of one that begins under load, the first requests bring some wait from before it. The
-corrected sum is kept between them.
+Bounds of the sum come from the page as well, and the corrected sum is kept between them. No request waits longer than
+until its first token, so the sum of TTFT is above. And a batch of known size has only so much time: what of the TTFT
+does not fit into the slots' time beside the decoding was spent before the batch, in the queue or on the way to it from
+the API server, for which two steps a request are allowed. A preempted request waits between two tokens, which looks
+like decoding: while any are preempted, or where that is not told, the lower bound stays where it is. Both bounds hold
+over a span that begins at rest; of one that begins under load, the first requests bring some wait from before it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from obs_exporter.derive.counting import growth
 from obs_exporter.derive.model import Labels
@@ -47,8 +48,9 @@ class Sample:
     """What one look tells, each by its labels, empty where the page does not say.
 
     ``began`` counts requests that got their first token, or finished; ``ttft`` and ``decoding`` are the sums of the
-    TTFT and of the inter-token latency histograms, in seconds. ``slots`` is the most requests that can run, or 0.
-    ``floor`` says that ``waiting`` is a lower bound, which must stay one in the integral.
+    TTFT and of the inter-token latency histograms, in seconds, ``steps`` is the count of the latter. ``slots`` is the
+    most requests that can run, or 0. ``floor`` says that ``waiting`` is a lower bound, which must stay one in the
+    integral. ``preempted`` counts preemptions.
     """
 
     time: float
@@ -59,6 +61,8 @@ class Sample:
     ttft: Mapping[Labels, float]
     slots: float = 0.0
     floor: bool = False
+    steps: Mapping[Labels, float] = field(default_factory=dict)
+    preempted: Mapping[Labels, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,8 @@ class State:
 
     ``sum`` and ``count`` are published; ``banked`` is the sum of past epochs, ``plain`` the uncorrected sum. ``upper``
     bounds the sum, as long as ``bounded``; ``lower`` does where the slots are known: it is the highest that ``unspent``
-    ever was, the time to first token that the batch had no room for. ``skipped`` counts spans that added nothing.
+    ever was, the time to first token that neither the batch nor the way to the queue can have taken. ``spans`` counts
+    the spans that were added, ``skipped`` those that were not.
     """
 
     last: Sample | None = None
@@ -123,14 +128,12 @@ def step(state: State, sample: Sample) -> State:
         before.seconds + seconds,
         before.spans + 1,
     )
-    idle = not (any(last.running.values()) or any(sample.running.values()) or began or decoding or ttft)
-    prefill = 0.0 if idle else max(0.0, sample.slots * seconds - decoding)
-    unspent = state.unspent + (ttft or 0.0) - prefill
+    unspent = state.unspent + (ttft or 0.0) - _elsewhere(last, sample, began, decoding)
     plain = state.plain + epoch.waiting - before.waiting
     lower = max(state.lower, unspent) if sample.slots else state.lower
     upper = state.upper + (ttft or 0.0)
     corrected = state.banked + epoch.waiting * epoch.correction
-    if sample.ttft and not sample.floor:
+    if sample.ttft:
         corrected = max(lower, min(corrected, max(plain, upper)))
     whole = max(state.sum, corrected)
     closed = epoch.seconds >= EPOCH
@@ -148,6 +151,18 @@ def step(state: State, sample: Sample) -> State:
         skipped=state.skipped,
         epoch=Epoch() if closed else epoch,
     )
+
+
+def _elsewhere(last: Sample, sample: Sample, began: float, decoding: float) -> float:
+    """Return the most of the span's TTFT that may have been spent in the batch, or on the way to the queue."""
+    seconds = sample.time - last.time
+    if not (any(last.running.values()) or any(sample.running.values()) or began or decoding):
+        return 0.0
+    if growth(last.preempted, sample.preempted) != 0:
+        return sample.slots * seconds + decoding
+    steps = growth(last.steps, sample.steps)
+    on_the_way = 2 * began * decoding / steps if steps else seconds
+    return max(0.0, sample.slots * seconds - decoding) + on_the_way
 
 
 def lost_sight(state: State) -> State:

@@ -40,26 +40,26 @@ def expect(stack: Stack, signal_id: str, point: Point) -> Answer:
 def on_paper(stack: Stack, signal_id: str, point: Point) -> Answer:
     """Say what a stack does with a signal, and where it has none to show, how the exporter does all the same.
 
-    What a switch shows stays hidden: the source's own value is better than any derived one.
+    A way back that needs nothing is the answer; one that needs a log or a flag is a remedy, and the signal stays lost
+    until it is given.
     """
     answer = expect(stack, signal_id, point)
-    way = stack.way_back(signal_id, point) if answer.state not in (State.HIDDEN, *_PUBLISHED) else None
-    if way is None:
+    way = stack.way_back(signal_id, point) if answer.state in _BACK else None
+    if way is None or way.needs:
         return with_way_back(answer, stack, point)
     provenance = Provenance.LOG if way.state is State.LOG else Provenance.COMPUTED
-    remedy = "; or ".join(filter(None, (f"give {way.needs}" if way.needs else "", answer.remedies)))
     source = "the engine's log" if way.state is State.LOG else "computed"
-    given = f", given {way.needs}" if way.needs else ""
-    reason = f"{way.how}{given} ({answer.reason})"
-    return Answer(answer.signal, way.state, reason, provenance, way.precision, source, remedy)
+    reason = f"{way.how} ({answer.reason})"
+    return Answer(answer.signal, way.state, reason, provenance, way.precision, source, answer.remedies)
 
 
-_PUBLISHED = tuple(state for state in State if state.publishes)
+_BACK = (State.LOST, State.NEVER)
+"""What can come back. What a switch shows stays hidden: the source's own value is better than any derived one."""
 
 
 def with_way_back(answer: Answer, stack: Stack, point: Point) -> Answer:
     """Add to an answer without a value what would bring it back."""
-    way = None if answer.state in (State.IDLE, *_PUBLISHED) else stack.way_back(answer.signal.id, point)
+    way = stack.way_back(answer.signal.id, point) if answer.state in _BACK else None
     if way is None or not way.needs:
         return answer
     return replace(answer, alternative=f"give {way.needs}: {way.how}")

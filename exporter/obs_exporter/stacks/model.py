@@ -172,7 +172,6 @@ ODDITIES: Mapping[str, str] = MappingProxyType(
         "router_series": "engine names that a router made up from its own view",
         "version_mismatch": "the page and the version given do not agree",
         "unknown_version": "a version outside those whose facts are known",
-        "destructive_scrape": "a page whose scrape takes values away from every other scraper",
         "dropped": "a family that this version registers is not on the page",
     }
 )

@@ -36,7 +36,7 @@ def read_page(stack: Stack, page: Page, claims: Claims) -> Reading:
     if problem and (page.problem or not stack.layer_only(page)):
         return read_nothing(stack, claims, problem)
     identity = identify(stack, page, claims)
-    oddities = [*_page_oddities(stack, page), *_cadence_oddities(stack, identity), *identity.oddities]
+    oddities = [*_page_oddities(stack, page), *identity.oddities]
     answers = []
     for signal in SIGNALS:
         answer, found = _answer(stack, page, signal, identity)
@@ -82,13 +82,6 @@ def _page_oddities(stack: Stack, page: Page) -> Iterator[Oddity]:
     if page.damaged:
         first = page.damage[0]
         yield Oddity("damaged_lines", f"{page.damaged} damaged lines, the first is line {first.line}: {first.text}")
-
-
-def _cadence_oddities(stack: Stack, identity: Identity) -> Iterator[Oddity]:
-    cadence = stack.cadence_of(identity.stack)
-    if cadence is not None:
-        remedy = f"let one scraper ask it, every {cadence.seconds:g} s or less often, or upgrade {stack.title}"
-        yield Oddity("destructive_scrape", cadence.reason, remedy=remedy)
 
 
 def _expected(stack: Stack, signal: Signal, points: tuple[Point, ...]) -> Answer:

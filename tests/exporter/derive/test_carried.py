@@ -55,8 +55,3 @@ def test_from_2_57_on_a_gauge_that_vanishes_is_idle(data: Callable[[str], bytes]
     target.see(page, 100.0)
     answer = target.see(cleared(page), 112.0).reading.answer("requests_waiting")
     assert (answer.state, answer.series) == (State.IDLE, ())
-
-
-def test_the_page_itself_says_that_a_scrape_takes_values_away(ray_255: bytes, watch: Callable[..., Any]) -> None:
-    codes = [oddity.code for oddity in watch("ray-serve").see(ray_255, 0.0).reading.oddities]
-    assert "destructive_scrape" in codes

@@ -41,6 +41,15 @@ def test_a_missing_number_makes_no_estimate(data: Any, watch: Any, missing: dict
     assert answer.state is State.LOST
 
 
+def test_a_capacity_that_is_given_is_published_as_such(data: Any, watch: Any) -> None:
+    settings = Settings(kv_capacity=10_000.0)
+    answer = watch("triton", settings=settings).see(data(PAGE), 0.0).reading.answer("kv_cache_capacity")
+    assert answer.state is State.ESTIMATED
+    assert [one.value for one in answer.series] == [10_000.0]
+    native = watch("vllm", settings=settings).see(data("vllm/0.32.0-real-preempting/during-1.txt"), 0.0)
+    assert native.reading.answer("kv_cache_capacity").state is State.NATIVE
+
+
 @given(*[st.floats(0, 1e9)] * 4)
 def test_it_is_a_ratio_between_its_bounds(running: float, prompt: float, answer: float, capacity: float) -> None:
     found = estimate(running, prompt, answer, capacity)

@@ -20,10 +20,12 @@ _ONE: Labels = (("engine", ""), ("model", "m"))
 
 def sample(time: float, waiting: float, began: float, **more: float) -> Sample:
     """A look at one model; ``running``, ``decoding``, ``ttft`` and ``slots`` where the page tells them."""
-    told = {name: {_ONE: more[name]} if name in more else {} for name in ("running", "decoding", "ttft")}
+    names = ("running", "decoding", "ttft", "steps", "preempted")
+    told: dict[str, dict[Labels, float]] = {name: {_ONE: more[name]} if name in more else {} for name in names}
     return Sample(
-        time, {_ONE: waiting}, {_ONE: began}, told["running"], told["decoding"], told["ttft"], more.get("slots", 0.0)
-    )
+        time, {_ONE: waiting}, {_ONE: began}, told["running"], told["decoding"], told["ttft"], more.get("slots", 0.0),
+        False, told["steps"], told["preempted"],
+    )  # fmt: skip
 
 
 def play(*samples: Sample) -> State:
@@ -89,7 +91,20 @@ def test_sum_count_and_bounds_never_fall_whatever_comes(
         if failed:
             state = lost_sight(state)
         else:
-            state = step(state, sample(time, waiting, began, ttft=ttft, running=running, decoding=ttft / 2, slots=4))
+            state = step(
+                state,
+                sample(
+                    time,
+                    waiting,
+                    began,
+                    ttft=ttft,
+                    running=running,
+                    decoding=ttft / 2,
+                    slots=4,
+                    steps=ttft,
+                    preempted=0,
+                ),
+            )
         assert state.sum >= before.sum
         assert state.count >= before.count
         assert state.upper >= before.upper
@@ -141,7 +156,7 @@ def biased(rng: random.Random, patience: float) -> tuple[list[Sample], float]:
         samples.append(
             sample(
                 answered, 9.0 if busy else 0.0, 6 * work, running=3.0 if busy else 0.0, decoding=3 * work,
-                ttft=9 * work + 0.02 * 6 * work, slots=3,
+                ttft=9.12 * work, steps=150 * work, preempted=0.0, slots=3,
             )
         )  # fmt: skip
         t = answered + rng.uniform(0.9, 1.5)

@@ -32,7 +32,7 @@ def test_two_runtimes_of_one_release_may_differ() -> None:
     assert "kserve-vllmserver 0.20.0" in reading.engine_version.source
     answer = reading.answer("kv_cache_max_concurrency")
     assert answer.state is State.NATIVE
-    assert "log for vLLM 0.20.0" in answer.reason
+    assert "never for vLLM 0.20.0" in answer.reason
 
 
 def test_the_page_is_surer_than_the_pin(read: Read) -> None:

@@ -11,7 +11,7 @@ from obs_exporter.derive.model import Draft
 Derivation = Callable[[Draft, Context], None]
 
 WITH_PAGE: tuple[Derivation, ...] = (
-    carried.fill, logs.fill, requests.fill, queue.fill, kv.fill, layer.fill, gpu.fill,
+    carried.fill, logs.fill, requests.fill, queue.fill, kv.fill_capacity, kv.fill, layer.fill, gpu.fill,
 )  # fmt: skip
 """In order of trust: an earlier one fills the gap, a later one finds it filled, or builds on it."""
 

@@ -10,13 +10,28 @@ from obs_exporter.stacks.model import Answer
 
 _REASON = "requests in the batch x (mean prompt + half a mean answer) / capacity; prefix sharing is not seen"
 
+_GIVEN = "given with --kv-capacity-tokens (obs-audit kv reckons it from a model's config.json)"
+
+
+def fill_capacity(draft: Draft, context: Context) -> None:
+    """Publish the capacity that the user gives, where neither the page nor a log tells it."""
+    given = context.settings.kv_capacity
+    if given and draft.answers["kv_cache_capacity"].state in OPEN_GAUGE:
+        series = Scalar(labelled(draft.model), given)
+        signal = BY_ID["kv_cache_capacity"]
+        draft.put(
+            Answer(
+                signal, State.ESTIMATED, _GIVEN, Provenance.COMPUTED, Precision.EXACT, "configuration", series=(series,)
+            )
+        )
+
 
 def fill(draft: Draft, context: Context) -> None:
     """Estimate where nothing better is known, every number is there, and the user asked for it."""
     settings, answers = context.settings, draft.answers
     if not settings.estimate_kv_usage or answers["kv_cache_usage"].state not in OPEN_GAUGE:
         return
-    capacity = max(scalars(draft.series("kv_cache_capacity")).values(), default=settings.kv_capacity)
+    capacity = max(scalars(draft.series("kv_cache_capacity")).values(), default=0.0)
     finished = sum(scalars(draft.series("requests_finished")).values()) or sum(
         counts(draft.series("request_duration")).values()
     )

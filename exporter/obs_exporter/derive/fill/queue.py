@@ -45,9 +45,17 @@ def fill(draft: Draft, context: Context) -> None:
     floor = draft.answers["requests_waiting"].precision is Precision.LOWER_BOUND
     waiting = scalars(draft.series("requests_waiting"))
     sample = queue_wait.Sample(
-        context.now, waiting, _began(draft), scalars(draft.series("requests_running")),
-        sums(draft.series("inter_token_latency")), sums(draft.series("ttft")), float(slots), floor,
-    )  # fmt: skip
+        context.now,
+        waiting,
+        _began(draft),
+        scalars(draft.series("requests_running")),
+        sums(draft.series("inter_token_latency")),
+        sums(draft.series("ttft")),
+        float(slots),
+        floor,
+        counts(draft.series("inter_token_latency")),
+        scalars(draft.series("preemptions")),
+    )
     state = memory.queue = queue_wait.step(memory.queue, sample)
     before = draft.answers["queue_wait"]
     if not state.spans and not state.skipped:
@@ -60,7 +68,7 @@ def fill(draft: Draft, context: Context) -> None:
     draft.put(Answer(signal, State.DERIVED, reason, Provenance.COMPUTED, precision, "computed", series=(series,)))
     if state.bounded and sample.ttft:
         draft.extras.append(Extra(signal.id, SUM_UPPER, state.upper))
-    if slots and state.bounded and sample.decoding:
+    if slots and state.bounded and sample.steps and sample.preempted:
         draft.extras.append(Extra(signal.id, SUM_LOWER, state.lower))
 
 

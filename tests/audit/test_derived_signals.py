@@ -1,0 +1,73 @@
+"""An audit says what the exporter would derive: from the page, from the later look at it, and from the engine's log."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from obs_audit.cli import main
+from obs_audit.evidence.deriving import derived
+from obs_exporter.exposition import parse
+from obs_exporter.stacks import STACKS, Claims, Known, read_page
+
+DATA = Path(__file__).parents[1] / "data"
+V0_LOG = (
+    "INFO 11-29 10:00:00 executor_base.py:110] # CUDA blocks: 1000, # CPU blocks: 0\n"
+    "INFO 11-29 10:00:00 executor_base.py:115] Maximum concurrency for 4096 tokens per request: 3.91x\n"
+    "WARNING 11-29 10:00:09 scheduler.py:1559] Sequence group 1 is preempted by PreemptionMode.RECOMPUTE mode because "
+    "there is not enough KV cache space. total_num_cumulative_preemption=51\n"
+    "INFO 11-29 10:00:10 metrics.py:455] Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 2.0 tokens/s, "
+    "Running: 4 reqs, Swapped: 0 reqs, Pending: 12 reqs, GPU KV cache usage: 87.5%, CPU KV cache usage: 0.0%.\n"
+)
+
+
+@pytest.fixture
+def ray_page(tmp_path: Path) -> Path:
+    path = tmp_path / "page.txt"
+    path.write_bytes(gzip.decompress((DATA / "ray/2.44.1-llm-standin-engine/after.txt.gz").read_bytes()))
+    return path
+
+
+def signals(*arguments: object) -> dict[str, dict[str, Any]]:
+    result = CliRunner().invoke(main, [*map(str, arguments), "--format", "json"])
+    assert result.exit_code == 0, result.output
+    return {signal["id"]: signal for signal in json.loads(result.output)["signals"]}
+
+
+def test_a_log_turns_lost_into_log(ray_page: Path, tmp_path: Path) -> None:
+    log = tmp_path / "worker-1.out"
+    log.write_text(V0_LOG)
+    without = signals("--stack", "ray-serve", "--file", ray_page)
+    with_log = signals("--stack", "ray-serve", "--file", ray_page, "--engine-log", log)
+    for signal in ("kv_cache_usage", "kv_cache_capacity", "kv_cache_max_concurrency", "preemptions"):
+        assert without[signal]["state"] == "lost" or "--engine-log" in without[signal]["remedy"]
+        assert with_log[signal]["state"] == "log"
+    assert with_log["preemptions"]["precision"] == "lower_bound"
+
+
+def test_a_v1_log_leaves_preemptions_lost(tmp_path: Path) -> None:
+    page, log = DATA / "triton/24.10-python-model/during.txt", DATA / "vllm/0.32.0-real-preempting/server.log"
+    found = signals("--stack", "triton", "--stack-version", "26.01", "--file", page, "--engine-log", log)
+    assert found["kv_cache_usage"]["state"] == "log"
+    assert found["preemptions"]["state"] == "lost"
+
+
+def test_the_layers_queue_is_derived_from_one_page(ray_page: Path) -> None:
+    found = signals("--stack", "ray-serve", "--file", ray_page)["layer_queue_wait"]
+    assert (found["state"], found["precision"]) == ("derived", "exact")
+
+
+def test_two_looks_make_an_integral() -> None:
+    body = (DATA / "vllm/0.7.2-rendered/v1-load.txt").read_bytes()
+    stack, claims = STACKS["vllm"], Claims(engine_version=Known(("0.7.2",), "given"))
+    page = parse(body, stack.wanted())
+    reading = read_page(stack, page, claims)
+    one = derived(stack, [(page, reading, 2.0)], None)
+    two = derived(stack, [(page, reading, 2.0), (page, reading, 2.0)], None)
+    assert not one.answer("queue_wait").state.publishes
+    assert two.answer("queue_wait").state.publishes
