@@ -32,7 +32,7 @@ def _printed(command: str) -> list[str]:
 def test_the_page_and_the_report_are_as_they_look() -> None:
     for command in (
         "obs-exporter map --stack vllm --file tests/data/vllm/0.32.0-real-preempting/during-3.txt",
-        "obs-audit --stack triton --stack-version 24.12",
+        "obs-audit --stack triton --stack-version 25.10",
     ):
         printed = [_sorted_labels(line) for line in _printed(command)]
         for line in _shown(command):

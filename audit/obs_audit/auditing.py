@@ -11,15 +11,11 @@ from typing import Any
 import click
 
 from obs_audit import checks, waivers
-from obs_audit.evidence import Bundle, Given, interpret
-from obs_audit.evidence.gathering import Where, gather
+from obs_audit.evidence import Bundle, Given, claimed, interpret
 from obs_audit.profiles import profile
 from obs_audit.verdict import Asked, Report, judge
-from obs_exporter import options
 from obs_exporter.errors import InputError
 from obs_exporter.schema import BY_ID
-from obs_exporter.sources.openai import chat_url
-from obs_exporter.sources.scrape import metrics_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +66,19 @@ def gathered(sources: Sources) -> Bundle:
     Raises ``click.BadParameter``, naming the flag, for one that makes no sense, and ``InputError`` for a file that
     cannot be read.
     """
-    options.claims(sources.stack_version, sources.engine_version)
+    given = Given(sources.stack, sources.stack_version, sources.engine_version)
+    for flag, text in (("--stack-version", given.stack_version), ("--engine-version", given.engine_version)):
+        try:
+            claimed(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint=flag) from None
     _check_urls(sources)
+    if sources == Sources(sources.stack, sources.stack_version, sources.engine_version):
+        return Bundle(given)  # a paper audit needs none of the modules that fetch
+    from obs_audit.evidence.gathering import Where, gather
+
     where = Where(
-        Given(sources.stack, sources.stack_version, sources.engine_version),
+        given,
         urls=sources.urls,
         files=sources.files,
         api_url=sources.api_url,
@@ -92,17 +97,22 @@ def gathered(sources: Sources) -> Bundle:
 
 def _check_urls(sources: Sources) -> None:
     """Refuse what cannot be right before anything is sent."""
-    urls = [("--url", url) for url in sources.urls] + [("--api-url", sources.api_url)]
+    urls = [("--url", url or " ") for url in sources.urls] + [("--api-url", sources.api_url)]
     if "://" in sources.baseline:
         urls.append(("--baseline", sources.baseline))
     if "://" in sources.ray_sd:
         urls.append(("--ray-sd", sources.ray_sd))
     for flag, url in urls:
-        try:
-            _ = metrics_url(url) if url else ""
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint=flag) from None
+        if url:
+            from obs_exporter.sources.scrape import metrics_url
+
+            try:
+                metrics_url(url)
+            except ValueError as error:
+                raise click.BadParameter(str(error), param_hint=flag) from None
     if sources.exercise:
+        from obs_exporter.sources.openai import chat_url
+
         try:
             chat_url(sources.exercise)
         except ValueError as error:

@@ -63,13 +63,13 @@ def _combined(evidence: Evidence) -> tuple[Reading, dict[str, str]]:
     """Take each signal from the last page that publishes it, else the last readable page's answer."""
     if not evidence.exhibits:
         return evidence.paper, {answer.signal.id: PAPER for answer in evidence.paper.answers}
-    readable = _looks(evidence.readable) or list(evidence.exhibits[-1:])
-    last = readable[-1]
+    looks = _looks(evidence.exhibits)
+    last = (_looks(evidence.readable) or looks)[-1]
     answers: list[Answer] = []
     places: dict[str, str] = {}
     for index, answer in enumerate(last.reading.answers):
         chosen, place = answer, last.source
-        for exhibit in reversed(readable):
+        for exhibit in reversed(looks):
             if exhibit.reading.answers[index].state.publishes:
                 chosen, place = exhibit.reading.answers[index], exhibit.source
                 break

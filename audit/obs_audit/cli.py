@@ -27,8 +27,10 @@ def main(
 ) -> None:
     """Say, for each engine signal, whether a serving stack exposes, renames, hides or loses it.
 
-    Without --url, --file and --from it is a paper audit: what the stack is known to do at its version. Exit codes: 0
-    fine, 1 findings at or above --fail-on (or a required signal that is missing), 2 wrong usage or no readable page.
+    Without --url and --file it is a paper audit: what the stack is known to do at its version.
+
+    Exit codes: 0 fine, 1 findings at or above --fail-on (or a required signal that is missing), 2 wrong usage or a page
+    that cannot be read.
 
     \b
     Examples:

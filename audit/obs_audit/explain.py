@@ -48,9 +48,9 @@ def _stack(stack: str, signal: str) -> Iterator[str]:
             yield f"    {run.title}: {answer.state}{precision}, {answer.native_name}{note}"
         else:
             yield f"    {run.title}: {answer.state}: {answer.reason}"
-            if answer.remedy:
+            if answer.remedies:
                 cost = f" (costs: {answer.cost})" if answer.cost else ""
-                yield f"      do: {answer.remedy}{cost}"
+                yield f"      do: {answer.remedies}{cost}"
 
 
 def _queries(signal: Signal, stacks: Sequence[str]) -> Iterator[str]:

@@ -79,7 +79,7 @@ def explained(counts: Counts, reading: Reading) -> list[str]:
             )
     registered = _registered(reading)
     if registered > counts.engine_families:
-        sentences.append(f"the engine registers {registered}; the rest waits for a feature or a first observation")
+        sentences.append(f"the engine registers {registered} without any switch")
     return sentences
 
 

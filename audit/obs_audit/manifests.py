@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from obs_exporter.errors import InputError
 
 _KSERVE = "serving.kserve.io/"
@@ -34,6 +32,8 @@ def annotated(text: str) -> Iterator[Annotated]:
 
     Raises ``InputError`` for text that is no YAML.
     """
+    import yaml
+
     try:
         documents = list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:

@@ -16,13 +16,10 @@ from obs_audit.waivers import Waiver
 from obs_exporter.schema import State
 from obs_exporter.stacks import Answer, Reading
 
-FAIL_ON = ("none", "lost", "hidden", "any")
-"""What makes a run fail, from nothing to every warning."""
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user wants to know and to gate on."""
+    """What the user wants to know and to gate on; ``fail_on`` is none, lost, hidden or any."""
 
     fail_on: str = "none"
     required: tuple[str, ...] = ()
@@ -78,7 +75,7 @@ def judge(evidence: Evidence, asked: Asked | None = None) -> Report:
     case = build(evidence, asked.expected, asked.profile)
     findings = [*checks.run(case), *_missing(case, asked)]
     waived = tuple(_waived(findings, asked, case.stack))
-    code = 2 if evidence.exhibits and not evidence.readable else int(_fails(waived, asked))
+    code = 2 if evidence.unreadable else int(_fails(waived, asked))
     counts = next((exhibit.counts for exhibit in reversed(evidence.readable)), None)
     return Report(case, asked, waived, counts, code)
 

@@ -15,13 +15,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-
-import yaml
+from typing import TYPE_CHECKING
 
 from obs_audit.findings import Finding
 from obs_exporter.errors import ConfigError, InputError
 from obs_exporter.schema import BY_ID
 from obs_exporter.stacks import STACKS
+
+if TYPE_CHECKING:
+    import yaml
 
 _FIELDS = ("signal", "check", "stack", "reason", "expires")
 
@@ -56,6 +58,8 @@ def load(path: Path, checks: Iterable[str]) -> tuple[Waiver, ...]:
 
     Raises ``ConfigError`` for what is wrong in it and ``InputError`` where it cannot be read.
     """
+    import yaml
+
     try:
         text = path.read_text(encoding="utf-8")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -83,6 +87,8 @@ class _Reader:
 
     def read(self, node: yaml.Node | None) -> tuple[Waiver, ...]:
         """Read the whole file."""
+        import yaml
+
         if not isinstance(node, yaml.MappingNode) or [key.value for key, _ in node.value] != ["waivers"]:
             raise self.fail(node, "the file must be a mapping with the one key waivers:")
         rows = node.value[0][1]
@@ -91,6 +97,8 @@ class _Reader:
         return tuple(self._waiver(row) for row in rows.value)
 
     def _waiver(self, node: yaml.Node) -> Waiver:
+        import yaml
+
         if not isinstance(node, yaml.MappingNode):
             raise self.fail(node, f"a waiver must be a mapping of {', '.join(_FIELDS)}")
         values: dict[str, str] = {}

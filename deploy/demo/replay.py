@@ -167,8 +167,8 @@ def show_summary(console: Console, folder: Path) -> None:
     table.add_column("signal", no_wrap=True)
     for title, _, _ in COLUMNS:
         table.add_column(title)
-    for signal, row in states.items():
-        table.add_row(signal, *(Text(state, style=STYLES.get(state, "dim")) for state in row))
+    for name, row in states.items():
+        table.add_row(name, *(Text(state, style=STYLES.get(state, "dim")) for state in row))
     console.print(table)
 
 

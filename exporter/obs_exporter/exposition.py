@@ -15,6 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 _TYPE = b"# TYPE "
+_HELP = b"# HELP "
+MAX_SAMPLES = 200_000
+"""Wanted samples of one page: a page of 2,300 series has some hundred."""
 _PAIR = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="([^"]*)"')
 _PAIR_STRICT = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)', re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -46,11 +49,13 @@ class Page:
     """The wanted part of one page; ``problem`` says why it is no whole metrics page, or is "".
 
     ``samples`` maps a sample name as printed to its samples in page order; only wanted names are there. ``types`` maps
-    every family that the page declares, wanted or not, to its type: a page without any is no metrics page.
+    every family that the page declares, wanted or not, to its type: a page without any is no metrics page. ``helps``
+    has their HELP texts, as escaped on the page.
     """
 
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
+    helps: dict[str, str] = field(default_factory=dict)
     damaged: int = 0
     damage: list[Damage] = field(default_factory=list)
     problem: str = ""
@@ -58,6 +63,10 @@ class Page:
     def has(self, family: str) -> bool:
         """Whether the page has samples of a family, of whatever kind."""
         return any(family + suffix in self.samples for suffix in ("", *SUFFIXES))
+
+    def help(self, name: str) -> str:
+        """Return the HELP text of a family, or ""."""
+        return self.helps.get(name) or self.helps.get(name.removesuffix("_total"), "")
 
     def kind(self, name: str) -> str:
         """Return the declared type of a family, or "" where the page declares none.
@@ -123,6 +132,7 @@ def parse(body: bytes, wanted: Wanted, *, openmetrics: bool = False) -> Page:
     _read_types(page, lines)
     memo: dict[bytes, Mapping[str, str] | None] = {b"": {}}
     samples: dict[bytes, list[Sample]] = {}
+    count = 0
     for index, line in wanted.lines(lines):
         end = _NAME_END.search(line)
         name = line[: end.start()] if end else line
@@ -137,6 +147,10 @@ def parse(body: bytes, wanted: Wanted, *, openmetrics: bool = False) -> Page:
             samples[name].append(parsed)
         else:
             samples[name] = [parsed]
+        count += 1
+        if count > MAX_SAMPLES:
+            page.problem = f"the page has more than {MAX_SAMPLES} series of the families that are wanted"
+            break
     page.samples = {name.decode("utf-8", "replace"): found for name, found in samples.items()}
     return page
 
@@ -160,9 +174,12 @@ def _ends_inside_family(lines: list[bytes]) -> bool:
 
 
 def _read_types(page: Page, lines: list[bytes]) -> None:
-    """Fill the page's declared types; of two declarations of one family the first holds."""
+    """Fill the page's declared types and HELP texts; of two declarations of one family the first holds."""
     for line in lines:
-        if line.startswith(_TYPE):
+        if line.startswith(_HELP):
+            name, _, text = line[len(_HELP) :].partition(b" ")
+            page.helps.setdefault(name.decode("utf-8", "replace"), text.decode("utf-8", "replace"))
+        elif line.startswith(_TYPE):
             parts = line.split()
             if len(parts) == 4:
                 page.types.setdefault(parts[2].decode("utf-8", "replace"), parts[3].decode("utf-8", "replace"))

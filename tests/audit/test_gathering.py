@@ -101,7 +101,7 @@ def test_what_cannot_be_had_is_a_piece_that_says_so(run: Run, tmp_path: Path, en
     assert all("nothing listens there" in error for error in errors)
     judged = run("--from", tmp_path / "e", "--format", "json")
     report = json.loads(judged.stdout)
-    assert judged.exit_code == 0
+    assert judged.exit_code == 2
     assert [f["check"] for f in report["findings"] if f["severity"] == "error"][:1] == ["unreadable"]
 
 
@@ -147,10 +147,33 @@ def test_rays_dashboard_names_the_nodes(run: Run, serve: Callable[..., Any], fix
     assert dashboard.requests[0][0] == "/api/prometheus/sd"
 
 
+@pytest.mark.parametrize(("values", "checks"), [((500, 520), []), ((500, 420), ["counter_falls"])])
+def test_a_second_look_sees_what_moves_and_what_falls(
+    values: tuple[int, int], checks: list[str], run: Run, serve: Callable[..., Any], fixed: Callable[..., Any]
+) -> None:
+    label = '{engine="0",model_name="m"}'
+    pages = iter(
+        [
+            f"# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total{label} {value}\n"
+            f"# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{label} 2\n".encode()
+            for value in (*values, values[1], values[1])
+        ]
+    )
+
+    def answer(handler: Any) -> None:
+        fixed(next(pages) if handler.path == "/metrics" else b"{}")(handler)
+
+    url = serve(answer).url
+    result = run("--stack", "vllm", "--url", url, "--watch", "0.05")
+    assert ("counter_falls" in result.output) is bool(checks)
+    assert "moved: prompt_tokens\n" in result.output
+    assert "stood still: requests_running\n" in result.output
+
+
 def test_a_baseline_is_fetched_with_its_version(run: Run, engine: Any, tmp_path: Path) -> None:
-    page = tmp_path / "ray.txt"
-    page.write_text("# TYPE ray_vllm_prompt_tokens_total counter\nray_vllm_prompt_tokens_total 5\n", encoding="utf-8")
-    flags = ("--stack", "ray-serve", "--file", page, "--baseline", f"{engine.url}/metrics", "--format", "json")
+    page = tmp_path / "page.txt"
+    page.write_text("# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total 5\n", encoding="utf-8")
+    flags = ("--stack", "kserve", "--file", page, "--baseline", f"{engine.url}/metrics", "--format", "json")
     same = json.loads(run(*flags, "--engine-version", "0.32.0").stdout)
     assert same["baseline"]["lost"] == ["vllm:generation_tokens_total", "vllm:request_success_total"]
     assert (same["baseline"]["bare"], same["baseline"]["kept"]) == (3, 1)

@@ -68,6 +68,12 @@ def build(rows: list[dict[str, str]]) -> dict[str, object]:
         by_release = seen.setdefault((name, GENERATIONS[row["engine"]]), {})
         by_release.setdefault(row["version"], _status(row))
     for (name, engine), by_release in seen.items():
+        if engine == "rust":  # its rows name no condition but its own switch; a feature that V1 needs, it needs as well
+            python = seen.get((name, "V1"), {})
+            conditional = {
+                release: python[release] for release in by_release if python.get(release, ("",))[0] == "conditional"
+            }
+            by_release = by_release | conditional
         runs: list[Run] = []
         previous = -2
         for index, release in enumerate(releases):

@@ -24,7 +24,8 @@ V1_START = re.compile(
 )
 FINISHED = re.compile(
     r"INFO \d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} default_LLMDeployment:tiny \w{8} ([0-9a-f-]{36}) -- "
-    r"Request \1 finished \(length\)\. Total time: ([\d.e-]+)s, Queue time: ([\d.e-]+)s, Generation\+async time: ([\d.e-]+)s, "
+    r"Request \1 finished \(length\)\. "
+    r"Total time: ([\d.e-]+)s, Queue time: ([\d.e-]+)s, Generation\+async time: ([\d.e-]+)s, "
     r"Input tokens: (\d+), Generated tokens: (\d+), tokens/s: [\d.]+, generated tokens/s: [\d.]+\."
 )
 

@@ -75,10 +75,11 @@ def from_oddities(code: str, severity: Severity) -> Callable[[Case], Iterator[Fi
     """Make a check's function that yields what the reading of each page noted under a code."""
 
     def find(case: Case) -> Iterator[Finding]:
-        for exhibit in case.evidence.exhibits:
-            for oddity in exhibit.reading.oddities:
+        exhibits = [(exhibit.reading, exhibit.source) for exhibit in case.evidence.exhibits]
+        for reading, source in exhibits or [(case.reading, case.source)]:
+            for oddity in reading.oddities:
                 if oddity.code == code:
-                    yield Finding(code, severity, oddity.signal, oddity.message, oddity.remedy, exhibit.source)
+                    yield Finding(code, severity, oddity.signal, oddity.message, oddity.remedy, source)
 
     return find
 
@@ -90,7 +91,7 @@ def from_state(check: str, severity: Severity, state: str) -> Callable[[Case], I
         for answer in case.reading.answers:
             if answer.state == state:
                 signal = answer.signal.id
-                yield Finding(check, severity, signal, answer.reason, answer.remedy, case.places[signal])
+                yield Finding(check, severity, signal, answer.reason, answer.remedies, case.places[signal])
 
     return find
 

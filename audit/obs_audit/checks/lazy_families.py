@@ -15,7 +15,9 @@ from obs_audit.findings import Finding, Severity
 from obs_exporter.schema import State
 from obs_exporter.stacks import Answer
 
-_REMEDY = "write alerts as `rate(x[5m]) or vector(0)`, not with absent(); provoke it once to see that it is there"
+_REMEDY = (
+    "alert on increase(x[5m]) > 0, which stays silent without the family, not on absent(); provoke it once to see it"
+)
 _PAGE = '# TYPE ray_vllm_{0} gauge\nray_vllm_{0}{{Version="2.60.0",SessionName="s",model_name="m"}} 1\n'
 
 

@@ -19,8 +19,9 @@ _REMEDY = "query the stack's names (obs-audit explain SIGNAL prints them), or pu
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for all renamed signals together."""
     table = case.evidence.stack
+    by_others = {renaming.prefix for renaming in table.renamings}
     prefixes = tuple(prefix for prefix in table.engine_prefixes
-                     if prefix != table.native_prefix and prefix not in table.mangled_prefixes)  # fmt: skip
+                     if prefix != table.native_prefix and prefix not in by_others)  # fmt: skip
     renamed = [
         answer for answer in case.answers
         if answer.state is State.RENAMED and answer.provenance is Provenance.ENGINE

@@ -18,18 +18,18 @@ _SPLIT = ("requests_finished", "requests_waiting_by_reason")
 
 
 def find(case: Case) -> Iterator[Finding]:
-    """Yield one finding for the releases that do so, where a split signal is published."""
+    """Yield one finding for each split signal that is published, for the releases that do so."""
     engine = case.reading.engine_version
     if case.stack != "ray-serve" or not engine.candidates:
         return
-    affected = [version for version in engine.candidates if matches(">=0.9,<0.21", version)]
-    through = [
-        answer.signal.id for answer in map(case.reading.answer, _SPLIT)
-        if answer.state.publishes and answer.native_name.startswith("ray_vllm")
-    ]  # fmt: skip
-    if affected and through:
-        message = f"vLLM {engine} under Ray counts every value of a label under the last one: {', '.join(through)}"
-        yield Finding("shared_label_child", Severity.WARNING, "", message, _REMEDY, case.source)
+    if not any(matches(">=0.9,<0.21", version) for version in engine.candidates):
+        return
+    for answer in map(case.reading.answer, _SPLIT):
+        if answer.state.publishes and answer.native_name.startswith("ray_vllm"):
+            label = answer.signal.labels[0]
+            message = f"vLLM {engine} under Ray counts every {label} under the last one"
+            signal = answer.signal.id
+            yield Finding("shared_label_child", Severity.WARNING, signal, message, _REMEDY, case.places[signal])
 
 
 CHECK = Check(

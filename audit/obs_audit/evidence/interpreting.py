@@ -11,10 +11,20 @@ from obs_audit.evidence.deriving import derived, log_view, seconds_between
 from obs_audit.evidence.exercise import Exercise
 from obs_audit.evidence.pieces import ACCEPTS, Bundle, Given, Piece, Role
 from obs_audit.inventory import Counts, count
-from obs_exporter.config import claimed
 from obs_exporter.errors import InputError
 from obs_exporter.exposition import Page, parse
-from obs_exporter.stacks import STACKS, Claims, Reading, Stack, read_nothing, read_page, read_paper
+from obs_exporter.stacks import (
+    STACKS,
+    UNKNOWN,
+    Claims,
+    Known,
+    Reading,
+    Stack,
+    as_version,
+    read_nothing,
+    read_page,
+    read_paper,
+)
 from obs_exporter.stacks.endpoints import combine
 
 
@@ -60,6 +70,14 @@ class Evidence:
         """The pages that could be read."""
         return tuple(exhibit for exhibit in self.exhibits if exhibit.reading.reachable)
 
+    @property
+    def unreadable(self) -> tuple[Exhibit, ...]:
+        """The pages that yielded nothing at all; one that has the layer's signals alone is read as far as it goes."""
+        return tuple(
+            exhibit for exhibit in self.exhibits
+            if not exhibit.reading.reachable and not any(answer.series for answer in exhibit.reading.answers)
+        )  # fmt: skip
+
 
 def interpret(bundle: Bundle) -> Evidence:
     """Understand a bundle.
@@ -100,6 +118,11 @@ def _claims(given: Given) -> Claims:
         return Claims(claimed(given.stack_version), claimed(given.engine_version))
     except ValueError as error:
         raise InputError(str(error)) from None
+
+
+def claimed(text: str) -> Known:
+    """Return a version that the user gives. Raises ``ValueError`` for text that is none."""
+    return Known((as_version(text),), "given") if text else UNKNOWN
 
 
 def _asked(stack: Stack, documents: Mapping[str, object]) -> Claims:

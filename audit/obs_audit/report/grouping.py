@@ -5,14 +5,14 @@ Signals that share a state, a reason and a remedy are one group, so that a reaso
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from obs_audit import loglines
 from obs_audit.baseline import compare
-from obs_audit.case import PAPER
 from obs_audit.findings import Finding
 from obs_audit.inventory import explained
+from obs_audit.movement import moved_at_all
 from obs_audit.verdict import Report, states
 from obs_exporter.schema import State
 from obs_exporter.stacks import STACKS, Answer
@@ -40,6 +40,15 @@ class Group:
     def remedy(self) -> str:
         """What to do, or ""."""
         return self.answers[0].remedy
+
+    @property
+    def alternatives(self) -> list[str]:
+        """Other ways back, each with the signals it is for where it is not for all."""
+        ways: dict[str, list[str]] = {}
+        for answer in self.answers:
+            if answer.alternative:
+                ways.setdefault(answer.alternative, []).append(answer.signal.id)
+        return [way if len(ids) == len(self.answers) else f"for {', '.join(ids)}: {way}" for way, ids in ways.items()]
 
     @property
     def cost(self) -> str:
@@ -132,12 +141,32 @@ def notes(report: Report) -> list[tuple[str, list[str]]]:
     comparison = compare(report.case.evidence, report.reading)
     if comparison is not None and not comparison.refused:
         text = f"{comparison.kept} of the bare engine's {comparison.bare} families come through ({comparison.source})"
-        found.append(("Beside the bare engine", [text]))
+        rows = [text]
+        if comparison.lost:
+            rows.append(f"lost: {', '.join(comparison.lost)}")
+        if comparison.undecided:
+            rows.append(f"without a value so far, and printed only with one: {', '.join(comparison.undecided)}")
+        found.append(("Beside the bare engine", rows))
+    found += _watched(report)
     if report.case.movements:
         rows = [f"{m.signal}: moved by {m.moved:g}, the client counted {m.expected}" for m in report.case.movements]
         found.append(("Exercise", rows))
     found.append(("The engine's log", _log(report)))
     return found
+
+
+def _watched(report: Report) -> list[tuple[str, list[str]]]:
+    """Say what moved between two looks at the pages, and what of the published signals stood still."""
+    pairs = [
+        (e.reading, e.later.reading) for e in report.case.evidence.readable if e.later and e.later.reading.reachable
+    ]
+    if not pairs:
+        return []
+    ids = [answer.signal.id for answer in published(report)]
+    moved = [name for name in ids if any(moved_at_all(one.answer(name), two.answer(name)) for one, two in pairs)]
+    still = [name for name in ids if name not in moved]
+    rows = [f"moved: {', '.join(moved)}"] if moved else ["nothing moved: no traffic, or a page that is not alive"]
+    return [("Between two looks", rows + ([f"stood still: {', '.join(still)}"] if moved and still else []))]
 
 
 def _log(report: Report) -> list[str]:
@@ -155,8 +184,3 @@ def _log(report: Report) -> list[str]:
     if case.reading.generation == "V1":
         sentences.append("no line tells preemptions: the V1 engine writes none")
     return sentences
-
-
-def sources(findings: Iterable[Finding]) -> str:
-    """Return where a finding's evidence is, or "" where it is only the tables."""
-    return ", ".join(dict.fromkeys(f.source for f in findings if f.source and f.source != PAPER))

@@ -53,7 +53,7 @@ def _signal(suite: ET.Element, answer: Answer, report: Report) -> None:
     case = _case(suite, answer.signal.id)
     waiver = report.waiver(answer.signal.id)
     if answer.state in grouping.TROUBLE and not waiver:
-        _failure(case, str(answer.state), answer.reason, answer.remedy)
+        _failure(case, str(answer.state), answer.reason, answer.remedies)
     elif waiver or answer.state in (State.NEVER, State.NOT_APPLICABLE, State.IDLE):
         ET.SubElement(case, "skipped", message=_clean(f"waived: {waiver}" if waiver else answer.reason))
     else:

@@ -9,6 +9,7 @@ from typing import Any
 from obs_audit import loglines
 from obs_audit.baseline import compare
 from obs_audit.inventory import explained
+from obs_audit.report import grouping
 from obs_audit.verdict import Report
 from obs_exporter.stacks import Answer
 
@@ -39,6 +40,7 @@ def document(report: Report) -> dict[str, Any]:
         ],
         "counts": _counts(report),
         "coverage": {"published": report.published, "total": len(report.answers)},
+        "evidence": [{"source": source, "what": said, "bad": bad} for source, said, bad in grouping.evidence(report)],
         "baseline": _baseline(report),
         "exercise": asdict(report.case.evidence.exercise) if report.case.evidence.exercise else None,
         "engine_log": _log(report),
@@ -56,7 +58,7 @@ def _signal(answer: Answer, report: Report) -> dict[str, Any]:
         "precision": str(answer.precision),
         "native_name": answer.native_name,
         "reason": answer.reason,
-        "remedy": answer.remedy,
+        "remedy": answer.remedies,
         "cost": answer.cost,
         "evidence": report.case.places[signal.id],
         "waived": bool(report.waiver(signal.id)),

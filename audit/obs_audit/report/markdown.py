@@ -37,6 +37,7 @@ def _groups(title: str, groups: list[grouping.Group]) -> list[str]:
     for group in groups:
         signals = ", ".join(f"`{signal}`" for signal in group.signals)
         remedy = group.remedy + (f" (costs: {group.cost})" if group.cost else "")
+        remedy = "; or ".join(filter(None, (remedy, *group.alternatives)))
         waived = f" (waived: {group.waiver})" if group.waiver else ""
         lines.append(f"| {group.state}{_cell(waived)} | {signals} | {_cell(group.reason)} | {_cell(remedy)} |")
     return lines

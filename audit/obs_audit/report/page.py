@@ -5,7 +5,7 @@ from __future__ import annotations
 from obs_audit.findings import Severity
 from obs_audit.report import grouping, html
 from obs_audit.verdict import Report, states
-from obs_exporter.schema import Kind, Precision, State
+from obs_exporter.schema import Precision, State
 
 TONES: dict[State, str] = {
     State.NATIVE: "good", State.RENAMED: "good", State.DERIVED: "fair", State.LOG: "fair", State.ESTIMATED: "fair",
@@ -35,6 +35,5 @@ def render(report: Report) -> str:
         meanings={state: state.meaning for state in states(report.answers)},
         tones=TONES,
         severities=SEVERITIES,
-        kinds=Kind,
         exact=(Precision.EXACT, Precision.NONE),
     )

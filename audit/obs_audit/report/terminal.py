@@ -81,6 +81,8 @@ def _group(console: Console, group: grouping.Group, *, quiet: bool = False) -> N
     console.print(_hanging(Text(f"{'':<12}why"), group.reason, style="dim"))
     if group.remedy:
         console.print(_hanging(Text(f"{'':<13}do"), group.remedy, style="dim" if quiet else ""))
+    for way in group.alternatives:
+        console.print(_hanging(Text(f"{'':<13}or"), way, style="dim" if quiet else ""))
     if group.cost and not quiet:
         console.print(_hanging(Text(f"{'':<11}cost"), group.cost, style="dim"))
 

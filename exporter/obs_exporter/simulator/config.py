@@ -48,7 +48,9 @@ class Layer:
     Every request first takes ``overhead_s``, then waits in order until the layer holds fewer than ``max_ongoing``
     requests open (0: no limit) and no other request is being handed over, which takes ``handover_s`` each. With
     ``holds_when_down`` the layer keeps requests while the engine restarts; without it the client is refused.
-    ``flush_s`` > 0 sends tokens to the client in bursts of that period (Ray 2.44 to 2.48: 0.05 s).
+    ``flush_s`` > 0 sends tokens to the client in bursts of that period (Ray 2.44 to 2.48: 0.05 s). ``starved_s`` > 0
+    is a front end on a machine with too few cores: it takes requests in, gives answers out and answers scrapes only
+    while the engine core is idle, and otherwise once in that time.
     """
 
     name: str = "direct"
@@ -57,6 +59,7 @@ class Layer:
     max_ongoing: int = 0
     holds_when_down: bool = False
     flush_s: float = 0.0
+    starved_s: float = 0.0
 
 
 LAYERS: dict[str, Layer] = {
@@ -109,6 +112,7 @@ def check(config: Config) -> None:
         (layer.overhead_s, "layer.overhead_s", 0),
         (layer.handover_s, "layer.handover_s", 0),
         (layer.flush_s, "layer.flush_s", 0),
+        (layer.starved_s, "layer.starved_s", 0),
         (engine.prefill_token_s, "engine.prefill_token_s", 0),
         (engine.decode_seq_s, "engine.decode_seq_s", 0),
         (config.cached_prefix_tokens, "cached_prefix_tokens", 0),

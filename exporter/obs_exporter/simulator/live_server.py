@@ -183,8 +183,6 @@ class LiveServer:
             while await self._one_request(reader, writer):
                 pass
         writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
 
     async def _one_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answer one request; return whether the connection may carry another."""

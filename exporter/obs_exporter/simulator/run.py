@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from obs_exporter.simulator.clock import to_ns, to_seconds
@@ -10,7 +12,7 @@ from obs_exporter.simulator.config import Config
 from obs_exporter.simulator.events import Ended, Request
 from obs_exporter.simulator.faces import FACES, Face, PageUnavailableError
 from obs_exporter.simulator.logs import LogLine
-from obs_exporter.simulator.truth import Recorder, Truth, value_at
+from obs_exporter.simulator.truth import Recorder, Truth
 from obs_exporter.simulator.workload import Closed, Idle, open_loop_times
 from obs_exporter.simulator.world import World
 
@@ -145,16 +147,27 @@ class Run:
         self._truth_t = now
         return self._recorder.at(now)
 
-    def starved_scrape_time(self, t: float, patience: float) -> float:
-        """When a starved API server answers a scrape sent at ``t``: at the least busy moment within ``patience``.
+    def scrape_time(self, t: float) -> float:
+        """When a scrape sent at ``t`` is answered: at once, unless the front end is starved (``Layer.starved_s``).
 
-        Real servers on too few cores do this: they answer when the engine has just gone idle, so sampled gauges lie
-        low. The page of that moment is ``page(face, starved_scrape_time(t, patience))``.
+        A starved front end answers when it next gets the CPU, which is when the engine has just gone idle or after
+        ``starved_s``; so sampled gauges lie low, as on real servers with too few cores. What such a scrape brings is
+        ``page(face, scrape_time(t))``.
         """
-        start, end = to_ns(t), to_ns(t + patience)
-        waiting = self.truth().waiting
-        moments = [start, *(step for step, _ in waiting if start < step <= end)]
-        return to_seconds(min(moments, key=lambda moment: (value_at(waiting, moment), moment)))
+        now = to_ns(t)
+        if not self.config.layer.starved_s:
+            return t
+        idle = next((moment for moment, count in self._running_from(now) if count == 0), now)
+        turn = bisect_left(self._world.turns, now)
+        turns = self._world.turns[turn : turn + 1]
+        return to_seconds(min(idle, *turns)) if turns else to_seconds(idle)
+
+    def _running_from(self, now: int) -> Iterator[tuple[int, int]]:
+        """(moment, running requests) from ``now`` on."""
+        running = self.truth().running
+        position = max(0, bisect_right(running, now, key=lambda step: step[0]) - 1)
+        yield now, running[position][1]
+        yield from running[position + 1 :]
 
     def _face(self, name: str) -> Face:
         if name not in self._faces:

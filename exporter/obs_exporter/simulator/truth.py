@@ -77,11 +77,11 @@ class RequestTruth:
     @property
     def e2e(self) -> float | None:
         """Seconds from the arrival at the engine to the last token of a complete answer."""
-        return _between(self.admitted, self.ended) if self.outcome == "ok" else None
+        return _between(self.admitted, self.token_times[-1]) if self.outcome == "ok" else None
 
     @property
     def client_e2e(self) -> float | None:
-        """Seconds from the arrival at the layer to the last token of a complete answer."""
+        """Seconds from the arrival at the layer until the client has the complete answer."""
         return _between(self.arrived, self.ended) if self.outcome == "ok" else None
 
     @property

@@ -25,6 +25,9 @@ from obs_exporter.simulator.events import (
     WentDown,
 )
 
+TURN_NS = 5_000_000
+"""How long a starved front end keeps the CPU when it gets it."""
+
 
 def _ignore(event: Event) -> None:
     """Nobody listens."""
@@ -53,6 +56,11 @@ class World:
         self._handing_over = False
         self._settling = False
         """Several requests may end with one step: the next step starts after all of them have left."""
+        self._undelivered: list[int] = []
+        self._turn_ends = 0
+        self._turn_due = False
+        self.turns: list[int] = []
+        """When a starved front end got the CPU while the engine was at work."""
         self._core: EngineCore | None = None
         self._come_up(0)
         for restart in config.restarts:
@@ -132,6 +140,9 @@ class World:
         """Hand over the next requests, as far as the layer's limits allow."""
         layer = self.config.layer
         while self._queue and self._core is not None and not self._handing_over:
+            if not self._has_cpu(t):
+                self._ask_for_turn(t)
+                return
             if layer.max_ongoing and len(self._held) >= layer.max_ongoing:
                 return
             request = self._queue.popleft()
@@ -165,11 +176,44 @@ class World:
     def _finish_step(self, core: EngineCore, t: int) -> None:
         stepped = core.finish_step()
         self.on_step(stepped)
+        self._undelivered += stepped.finished
+        if not self.config.layer.starved_s:
+            self._deliver(t)
+        core.wake(t)
+        if self._undelivered and core.step_ends is None:
+            self._turn(t)
+        elif self._undelivered and t <= self._turn_ends:
+            self._deliver(t)
+        elif self._undelivered:
+            self._ask_for_turn(t)
+
+    def _deliver(self, t: int) -> None:
+        """Give the finished answers out; what then moves up joins the next step."""
+        ready, self._undelivered = self._undelivered, []
         self._settling = True
-        for request_id in stepped.finished:
+        for request_id in ready:
             self._end(t, request_id, "ok")
         self._settling = False
-        core.wake(t)
+
+    def _has_cpu(self, t: int) -> bool:
+        """Whether the front end can work now: always, unless it is starved by a busy engine core."""
+        core = self._core
+        return not self.config.layer.starved_s or t <= self._turn_ends or core is None or core.step_ends is None
+
+    def _ask_for_turn(self, t: int) -> None:
+        if not self._turn_due:
+            self._turn_due = True
+            self._at(max(t, self._turn_ends + to_ns(self.config.layer.starved_s)), self._turn)
+
+    def _turn(self, t: int) -> None:
+        """A starved front end gets the CPU for a moment."""
+        self._turn_due = False
+        self._turn_ends = t + TURN_NS
+        self.turns.append(t)
+        self._deliver(t)
+        self._dispatch(t)
+        if self._core is not None:
+            self._core.wake(t)
 
     def _end(self, t: int, request_id: int, outcome: str) -> None:
         if self._open.pop(request_id, None) is None:

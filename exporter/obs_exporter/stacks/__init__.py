@@ -22,7 +22,7 @@ def read_page(stack: Stack, page: Page, claims: Claims) -> Reading:
     if reading.reachable or not page.types:
         return reading
     owners = [other for other in STACKS.values() if any(name.startswith(other.markers) for name in page.types)]
-    if page.problem or not owners or owners[-1] is stack:
+    if page.problem or not owners or owners[-1].engine_prefixes == stack.engine_prefixes or stack.made_up(page)[0]:
         return reading
     return read_nothing(
         stack, claims, f"{reading.problem}; it looks like {owners[-1].title}'s: --stack {owners[-1].name}"

@@ -11,7 +11,7 @@ from obs_exporter.stacks import engine as vllm
 from obs_exporter.stacks.catalogue import Engine, catalogue
 from obs_exporter.stacks.endpoints import Endpoint
 from obs_exporter.stacks.mapping import LabelRule
-from obs_exporter.stacks.model import Answer, Point, Regained, Row, Rule
+from obs_exporter.stacks.model import Answer, Claims, Point, Regained, Row, Rule
 from obs_exporter.stacks.versions import UNKNOWN, Known, key, matches
 
 GPU_SIGNALS = frozenset({"gpu_memory_used", "gpu_memory_total", "gpu_utilization"})
@@ -25,6 +25,25 @@ GPU_RULE = Rule(
     cost="one pod a node, and its page to scrape",
     source="metric modules of vLLM 0.4.3 to 0.33.0",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Renaming:
+    """A spelling of the engine's prefix that something on the way made, and why. ``code`` is an oddity's."""
+
+    prefix: str
+    code: str
+    reason: str
+    remedy: str
+
+
+NEGOTIATED = Renaming(
+    "vllm_", "renamed_by_negotiation",
+    "a scraper that asks for OpenMetrics without escaping=allow-utf-8 gets them so from prometheus_client 0.23 on",
+    "scrape with Accept: text/plain;version=0.0.4 (scrape_protocols: [PrometheusText0.0.4])",
+)  # fmt: skip
+
+ELSEWHERE = "this is the engine's own page; the layer's signals are on the layer's page"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +89,7 @@ class Stack:
     """One serving stack as tables; a stack is equal to itself only, so that answers about it can be remembered.
 
     ``engine_prefixes`` are the spellings of the engine's prefix on this stack's pages, the one to trust first;
-    ``native_prefix`` is the bare engine's. ``mangled_prefixes`` are spellings that only a content negotiation makes.
+    ``native_prefix`` is the bare engine's. ``renamings`` are spellings that something else on the way makes.
     ``markers`` are beginnings of family names that only this stack prints, ``lookalikes`` beginnings of the layer's own
     families that would pass for the engine's. ``page`` is where its page is found. ``releases`` are those whose facts
     were read, oldest first. ``is_engine``: the stack is the engine alone. ``complete``: the page shows every registered
@@ -95,7 +114,7 @@ class Stack:
     is_engine: bool = False
     complete: bool = True
     pins_first: bool = True
-    mangled_prefixes: tuple[str, ...] = ("vllm_",)
+    renamings: tuple[Renaming, ...] = (NEGOTIATED,)
     lookalikes: tuple[str, ...] = ()
     label_rule: LabelRule = field(
         default_factory=lambda: LabelRule(vllm.LABELS["model"], vllm.LABELS["engine"], vllm.ROUTER_LABEL)
@@ -144,11 +163,15 @@ class Stack:
 
     # -- who it is ------------------------------------------------------------------------------------------------
 
-    def unrecognised(self, page: Page) -> str:
+    def unrecognised(self, page: Page, claims: Claims) -> str:  # noqa: ARG002 - stacks that ask for more use them
         """Return why this page is not this stack's, or ""."""
         if any(name.startswith(self.markers) for name in page.types) or self.engine_families(page):
             return ""
         return f"no family of {self.title} is on this page"
+
+    def layer_only(self, page: Page) -> bool:  # noqa: ARG002 - see KServe
+        """Whether an unrecognised page still has the layer's own signals."""
+        return False
 
     def made_up(self, page: Page) -> tuple[int, int]:
         """Count the engine families on a page that a router made up from its own view, and all with samples."""
@@ -181,6 +204,10 @@ class Stack:
             for row in self.rows
             if row.signal == signal and not row.optional and (not point.stack or matches(row.versions, point.stack))
         ]
+
+    def adjusted(self, row: Row, name: str, point: Point, page: Page) -> Row | None:  # noqa: ARG002 - see Ray Serve
+        """Return the row as it holds for a family on this page; None where the family cannot be trusted."""
+        return row
 
     def precision(self, row: Row, name: str, point: Point, page: Page | None) -> Precision:  # noqa: ARG002 - Ray Serve
         """Return how exact the values of a row are, spelled ``name`` on this page."""
@@ -228,7 +255,7 @@ def missing_on_engine(answer: Answer, point: Point, page: Page, families: Mappin
         return without_value(answer, State.LOST, reason, name=declared[0], remedy="read the engine's start-up log")
     if declared:
         return without_value(answer, State.IDLE, "registered, nothing observed yet", name=declared[0])
-    if point.generation == "V0" and not _has_finished(page, families):
+    if point.generation == "V0" and not has_finished(page, families):
         return without_value(answer, State.IDLE, "a family appears with its first observation (V0, several processes)")
     name = having[0][0].family if having else answer.signal.id
     return without_value(
@@ -237,7 +264,7 @@ def missing_on_engine(answer: Answer, point: Point, page: Page, families: Mappin
     )  # fmt: skip
 
 
-def _has_finished(page: Page, families: Mapping[str, str]) -> bool:
+def has_finished(page: Page, families: Mapping[str, str]) -> bool:
     """Whether the page shows a finished request."""
     name = families.get("request_success_total", "")
     return any(sample.value > 0 for sample in page.samples.get(name, []))

@@ -25,12 +25,15 @@ def _row(
     versions: str = "",
     state: State = State.NATIVE,
     note: str = "",
+    help: str = "",  # noqa: A002 - as the field is called
+    shared: bool = False,
 ) -> Row:
     """One row of the engine's own family."""
     provenance = Provenance.COMPUTED if state is State.DERIVED else Provenance.ENGINE
     return Row(
         signal, family, kind, engine=True, labels=labels or {}, constants=constants or {}, product=product,
         versions=versions, state=state, provenance=provenance, precision=Precision.EXACT, note=note,
+        help=help, shared=shared,
     )  # fmt: skip
 
 
@@ -46,7 +49,8 @@ ROWS: tuple[Row, ...] = (
     _row("kv_cache_capacity", "cache_config_info", _GAUGE, product=("kv_cache_size_tokens",), versions=">=0.24",
          note="a label of cache_config_info"),
     _row("kv_cache_capacity", "cache_config_info", _GAUGE, product=("num_gpu_blocks", "block_size"),
-         state=State.DERIVED, note="num_gpu_blocks x block_size, labels of cache_config_info; one KV cache group"),
+         state=State.DERIVED, shared=True,
+         note="num_gpu_blocks x block_size, labels of cache_config_info; one KV cache group"),
     _row("kv_cache_max_concurrency", "cache_config_info", _GAUGE, product=("kv_cache_max_concurrency",),
          versions=">=0.24", note="a label of cache_config_info"),
     _row("preemptions", "num_preemptions_total", _COUNTER),
@@ -62,11 +66,15 @@ ROWS: tuple[Row, ...] = (
     _row("prompt_tokens", "prompt_tokens_total", _COUNTER),
     _row("generation_tokens", "generation_tokens_total", _COUNTER),
     _row("prefix_cache_queries", "prefix_cache_queries_total", _COUNTER, constants=_TOKENS),
-    _row("prefix_cache_queries", "gpu_prefix_cache_queries_total", _COUNTER, constants=_TOKENS, versions=">=0.9"),
-    _row("prefix_cache_queries", "gpu_prefix_cache_queries_total", _COUNTER, constants=_BLOCKS, versions="<0.9"),
+    _row("prefix_cache_queries", "gpu_prefix_cache_queries_total", _COUNTER, constants=_TOKENS, versions=">=0.9",
+         help="tokens"),
+    _row("prefix_cache_queries", "gpu_prefix_cache_queries_total", _COUNTER, constants=_BLOCKS, versions="<0.9",
+         help="blocks"),
     _row("prefix_cache_hits", "prefix_cache_hits_total", _COUNTER, constants=_TOKENS),
-    _row("prefix_cache_hits", "gpu_prefix_cache_hits_total", _COUNTER, constants=_TOKENS, versions=">=0.9"),
-    _row("prefix_cache_hits", "gpu_prefix_cache_hits_total", _COUNTER, constants=_BLOCKS, versions="<0.9"),
+    _row("prefix_cache_hits", "gpu_prefix_cache_hits_total", _COUNTER, constants=_TOKENS, versions=">=0.9",
+         help="tokens"),
+    _row("prefix_cache_hits", "gpu_prefix_cache_hits_total", _COUNTER, constants=_BLOCKS, versions="<0.9",
+         help="blocks"),
     _row("requests_finished", "request_success_total", _COUNTER, labels={"finished_reason": "finished_reason"},
          note="aborts by the client never reach it (V1)"),
 )  # fmt: skip
@@ -143,3 +151,7 @@ def hidden_switch(release: str) -> str:
 def generation_of(release: str) -> str:
     """Return the generation that a release runs by default."""
     return "V1" if key(release) >= key(DEFAULT_V1) else "V0"
+
+
+INFO_SIGNALS: frozenset[str] = frozenset(row.signal for row in ROWS if row.product)
+"""Signals of cache_config_info, the one family that names no model."""

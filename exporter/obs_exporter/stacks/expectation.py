@@ -25,11 +25,16 @@ def expect(stack: Stack, signal_id: str, point: Point) -> Answer:
     if rows:
         return _published(signal, rows[0], rows[0].family, rows[0].state, stack, point)
     rule = stack.rule_for(signal_id, point)
-    if rule is not None and not _engine_lacks(signal_id, rule.state, point):
+    lacks = rule is not None and _engine_lacks(signal_id, rule.state, point)
+    if rule is not None and not lacks:
         return Answer(signal, rule.state, rule.reason, remedy=rule.remedy, cost=rule.cost)
     if not point.engine:
         return Answer(signal, State.LOST, "the engine's version is not known")
-    return _by_engine(stack, signal, point)
+    answer = _by_engine(stack, signal, point)
+    if rule is None or not rule.remedy or not answer.remedy:
+        return answer
+    # A newer engine alone would not bring it back: the layer keeps it in.
+    return replace(answer, remedy=f"{answer.remedy}, and then {rule.remedy}", cost=rule.cost)
 
 
 def on_paper(stack: Stack, signal_id: str, point: Point) -> Answer:
@@ -45,7 +50,7 @@ def on_paper(stack: Stack, signal_id: str, point: Point) -> Answer:
     provenance = Provenance.LOG if way.state is State.LOG else Provenance.COMPUTED
     source = "the engine's log" if way.state is State.LOG else "computed"
     reason = f"{way.how} ({answer.reason})"
-    return Answer(answer.signal, way.state, reason, provenance, way.precision, source, answer.remedy)
+    return Answer(answer.signal, way.state, reason, provenance, way.precision, source, answer.remedies)
 
 
 _BACK = (State.LOST, State.NEVER)
@@ -57,7 +62,7 @@ def with_way_back(answer: Answer, stack: Stack, point: Point) -> Answer:
     way = stack.way_back(answer.signal.id, point) if answer.state in _BACK else None
     if way is None or not way.needs:
         return answer
-    return replace(answer, remedy="; or ".join(filter(None, (answer.remedy, f"give {way.needs}: {way.how}"))))
+    return replace(answer, alternative=f"give {way.needs}: {way.how}")
 
 
 def _engine_lacks(signal_id: str, state: State, point: Point) -> bool:
@@ -140,18 +145,27 @@ def merge(answers: Sequence[tuple[Point, Answer]]) -> Answer:
     """
     newest = answers[-1][1]
     by_stack = len({point.stack for point, _ in answers}) > 1
-    groups: dict[tuple[State, str], list[str]] = {}
+    groups: dict[tuple[State, str], list[Point]] = {}
     for point, answer in answers:
-        version = point.stack if by_stack else point.engine
-        groups.setdefault((answer.state, answer.remedy), []).append(version)
+        groups.setdefault((answer.state, answer.remedies), []).append(point)
     if len(groups) == 1:
         return newest
-    who = "" if by_stack else "vLLM "
-    named = [f"{state} for {who}{span(versions)}" for (state, _), versions in groups.items()]
-    remedies = [f"{who}{span(versions)}: {remedy}" for (_, remedy), versions in groups.items() if remedy]
+    several = len({point.generation for point, _ in answers}) > 1
+    spans = {group: _versions(points, by_stack=by_stack, several=several) for group, points in groups.items()}
+    named = [f"{state} for {spans[state, remedy]}" for state, remedy in groups]
+    remedies = [f"{spans[state, remedy]}: {remedy}" for state, remedy in groups if remedy]
     differ = len({state for state, _ in groups}) > 1
     return replace(
         newest,
         reason=f"{newest.reason}; by version: {', '.join(named)}".removeprefix("; ") if differ else newest.reason,
         remedy="; ".join(remedies) if len(remedies) > 1 else newest.remedy,
     )
+
+
+def _versions(points: Sequence[Point], *, by_stack: bool, several: bool) -> str:
+    """Write the versions of a group; with the generation where the group has one and others have another."""
+    if by_stack:
+        return span([point.stack for point in points])
+    generations = {point.generation for point in points}
+    suffix = f" ({generations.pop()})" if several and len(generations) == 1 else ""
+    return f"vLLM {span([point.engine for point in points])}{suffix}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from obs_exporter.exposition import Page
@@ -35,6 +36,11 @@ class Identity:
 
     def _statuses(self, family: str) -> set[str]:
         engines = {Engine(point.engine, point.generation) for point in self.points}
+        if self.engine.floor:  # the true engine may be any newer one
+            oldest = min((key(engine.release) for engine in engines if engine.release), default=None)
+            engines |= {
+                engine for engine in catalogue().engines if oldest is not None and key(engine.release) >= oldest
+            }
         entries = (catalogue().registration(family, engine) for engine in engines)
         return {entry.status for entry in entries if entry is not None}
 
@@ -49,6 +55,7 @@ def identify(stack: Stack, page: Page | None, claims: Claims) -> Identity:
     fit = _fit(stack, page) if page is not None else []
     oddities = _mismatch(stack, told, seen, claims.engine_version, fit)
     points, engine_known = _points(stack, stack_known, claims, fit)
+    oddities += _outside(stack, told, claims.engine_version)
     generations = {point.generation for point in points} - {""}
     generation = generations.pop() if len(generations) == 1 else ""
     if stack.is_engine:
@@ -78,7 +85,7 @@ def _generation_fits(stack: Stack, engine: Engine, page: Page, families: dict[st
 def _mismatch(stack: Stack, told: Known, seen: Known, engine: Known, fit: list[Engine]) -> list[Oddity]:
     """Note where the page contradicts what was claimed."""
     oddities = []
-    if told.candidates and seen.candidates and told.best not in seen.candidates:
+    if told.candidates and seen.candidates and not seen.admits(told.best):
         message = f"{stack.title} was given as {told}, the page says {seen} ({seen.source})"
         oddities.append(Oddity("version_mismatch", message))
     claimed = engine if engine.candidates else (told if stack.is_engine else Known((), ""))
@@ -88,6 +95,23 @@ def _mismatch(stack: Stack, told: Known, seen: Known, engine: Known, fit: list[E
         message = f"the engine was given as vLLM {claimed}, the families of the page fit {known}"
         oddities.append(Oddity("version_mismatch", message))
     return oddities
+
+
+def _outside(stack: Stack, told: Known, engine: Known) -> Iterator[Oddity]:
+    """Note versions that were given and are outside those whose facts are known."""
+    given = [(stack.title, told, stack.releases)]
+    if engine.candidates and not stack.is_engine:
+        given.append(("vLLM", engine, catalogue().releases))
+    elif stack.is_engine and engine.candidates:
+        given = [("vLLM", engine, catalogue().releases)]
+    for title, known, releases in given:
+        if not known.candidates or key(releases[0]) <= key(known.best) <= key(releases[-1]):
+            continue
+        newer = key(known.best) > key(releases[-1])
+        edge = f"newer than the newest ({releases[-1]})" if newer else f"older than the oldest ({releases[0]})"
+        yield Oddity(
+            "unknown_version", f"{title} {known} is {edge} whose facts are known; what is said of it may be wrong"
+        )
 
 
 def _points(stack: Stack, stack_known: Known, claims: Claims, fit: list[Engine]) -> tuple[tuple[Point, ...], Known]:

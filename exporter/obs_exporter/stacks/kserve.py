@@ -9,10 +9,10 @@ from __future__ import annotations
 from obs_exporter.exposition import Page
 from obs_exporter.schema import Kind, Provenance, State
 from obs_exporter.stacks import engine
-from obs_exporter.stacks.base import GPU_RULE, LAYER_SIGNALS, Pin, Stack, by_rule
+from obs_exporter.stacks.base import GPU_RULE, LAYER_SIGNALS, Pin, Stack, by_rule, without_value
 from obs_exporter.stacks.endpoints import ENGINE_VERSION
-from obs_exporter.stacks.model import Answer, Point, Row, Rule
-from obs_exporter.stacks.vllm import SERVER_FAMILIES, SPELLINGS, VllmStack
+from obs_exporter.stacks.model import Answer, Claims, Point, Row, Rule
+from obs_exporter.stacks.vllm import RENAMINGS, SERVER_FAMILIES, SPELLINGS, VllmStack
 
 RELEASES = (
     "0.11.0", "0.11.1", "0.11.2", "0.12.0", "0.12.1", "0.13.0", "0.13.1", "0.14.0", "0.14.1", "0.15.0", "0.15.1",
@@ -83,23 +83,39 @@ THROUGH_QPEXT = Rule(
 )  # fmt: skip
 
 
+ONLY_QUEUE_PROXY = (
+    "only queue-proxy's families are on this page: the engine behind it did not answer (qpext hides that behind a "
+    "200), or this is queue-proxy's own port; scrape the kserve-container's port 8080"
+)
+_QUEUE_PROXY = ("revision_", "kn_", "queue_")
+_SERVER = ("request_preprocess_seconds", "request_predict_seconds", "request_postprocess_seconds")
+"""Histograms of KServe's Python server; requests to its OpenAI routes never touch them."""
+
+
 class KserveStack(VllmStack):
     """KServe's runtimes for LLMs."""
 
-    def unrecognised(self, page: Page) -> str:
+    def unrecognised(self, page: Page, claims: Claims) -> str:
         """Say why the page is not KServe's."""
-        problem = super().unrecognised(page)
-        if problem and any(name.startswith(("revision_", "kn_", "queue_")) for name in page.types):
-            return (
-                "only queue-proxy's families are on this page: the engine behind it did not answer (qpext hides that "
-                "behind a 200), or this is queue-proxy's own port; scrape the kserve-container's port 8080"
-            )
-        return problem
+        problem = super().unrecognised(page, claims)
+        return ONLY_QUEUE_PROXY if problem and self.layer_only(page) else problem
+
+    def layer_only(self, page: Page) -> bool:
+        """Whether the page is queue-proxy's alone: its signals are taken, the engine's are not reached."""
+        proxied = any(name.startswith(_QUEUE_PROXY) for name in page.types)
+        return proxied and not self.engine_families(page) and not self.stats_are_off(page)
+
+    def stats_are_off(self, page: Page) -> bool:
+        """Whether this is huggingfaceserver's page, which has KServe's own families in place of http_*, or vLLM's."""
+        return any(name in page.types for name in _SERVER) or super().stats_are_off(page)
 
     def lacking(self, answer: Answer, point: Point, page: Page) -> Answer:
         """Blame the aggregator where the page bears its labels."""
+        if answer.signal.id in engine.SIGNALS and self.layer_only(page):
+            return without_value(answer, State.UNREACHABLE, ONLY_QUEUE_PROXY)
         found = super().lacking(answer, point, page)
-        if found.state is State.LOST and answer.state.publishes and _through_qpext(page, self):
+        dropped = found.state is State.LOST and not found.native_name and answer.state.publishes
+        if dropped and _through_qpext(page, self):
             return by_rule(answer, THROUGH_QPEXT)
         return found
 
@@ -122,7 +138,7 @@ STACK = KserveStack(
     rules=RULES,
     pins=PINS,
     pins_first=False,
-    mangled_prefixes=("vllm_", "kserve_vllm_"),
+    renamings=RENAMINGS,
     evidence_families=SERVER_FAMILIES,
     endpoints=(ENGINE_VERSION,),
     regained=(

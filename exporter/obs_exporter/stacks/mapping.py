@@ -84,21 +84,27 @@ def _refused(row: Row, name: str, page: Page, mapped: Mapped) -> bool:
     return True
 
 
-def _selected(row: Row, samples: Iterable[Sample], rule: LabelRule) -> list[Sample]:
+def _selected(row: Row, samples: Iterable[Sample], rule: LabelRule, mapped: Mapped) -> list[Sample]:
     """Return the samples that the row selects, the last of twins only, and none that a router made up."""
     unique: dict[frozenset[tuple[str, str]], Sample] = {}
     for sample in samples:
         if rule.foreign and rule.foreign in sample.labels:
             continue
         if all(sample.labels.get(label) == value for label, value in row.where.items()):
-            unique[frozenset(sample.labels.items())] = sample
+            twin = unique.setdefault(frozenset(sample.labels.items()), sample)
+            if twin.value != sample.value and not (math.isnan(twin.value) and math.isnan(sample.value)):
+                message = (
+                    f"{row.family} has one series twice, with {twin.value:g} and {sample.value:g}; the last is used"
+                )
+                mapped.oddities.append(Oddity("duplicate_series", message, row.signal))
+                unique[frozenset(sample.labels.items())] = sample
     return list(unique.values())
 
 
 def _scalars(row: Row, samples: list[Sample], rule: LabelRule, mapped: Mapped, signal: Signal) -> Mapped:
     """Gauges and counters."""
     values: dict[_Labels, float] = {}
-    for sample in _selected(row, samples, rule):
+    for sample in _selected(row, samples, rule, mapped):
         mapped.seen = True
         value = sample.value * row.factor
         if not _plausible(signal, value, row, mapped):
@@ -128,7 +134,7 @@ def _plausible(signal: Signal, value: float, row: Row, mapped: Mapped) -> bool:
 def _info_labels(row: Row, samples: list[Sample], rule: LabelRule, mapped: Mapped, signal: Signal) -> Mapped:
     """Values that stand in labels: the product of the named ones. Text that is no number is no value."""
     values: dict[_Labels, float] = {}
-    for sample in _selected(row, samples, rule):
+    for sample in _selected(row, samples, rule, mapped):
         mapped.seen = True
         value = row.factor
         try:
@@ -139,7 +145,8 @@ def _info_labels(row: Row, samples: list[Sample], rule: LabelRule, mapped: Mappe
         if _plausible(signal, value, row, mapped):
             labels = rule.of(row, sample.labels)
             values[labels] = _combine(signal, values[labels], value) if labels in values else value
-    mapped.series = tuple(Scalar(labels, value) for labels, value in sorted(values.items()))
+    engines = {dict(labels)["engine"] for labels in values} if row.shared else {""}
+    mapped.series = tuple(Scalar(labels, value / len(engines)) for labels, value in sorted(values.items()))
     return mapped
 
 
@@ -148,7 +155,7 @@ def _pair(row: Row, page: Page, names: tuple[str, str], rule: LabelRule, mapped:
     totals: list[dict[_Labels, float]] = []
     for name in names:
         total: dict[_Labels, float] = {}
-        for sample in _selected(row, page.samples.get(name, []), rule):
+        for sample in _selected(row, page.samples.get(name, []), rule, mapped):
             mapped.seen = True
             labels = rule.of(row, sample.labels)
             total[labels] = total.get(labels, 0.0) + sample.value
@@ -174,16 +181,16 @@ class _Raw:
 def _histograms(row: Row, name: str, page: Page, rule: LabelRule, mapped: Mapped) -> Mapped:
     """Histograms: raw ones are put together by their labels, checked, then added up over the schema's labels."""
     raw: dict[tuple[tuple[str, str], ...], _Raw] = {}
-    for sample in _selected(row, page.samples.get(name + "_bucket", []), rule):
+    for sample in _selected(row, page.samples.get(name + "_bucket", []), rule, mapped):
         edge = sample.labels.get("le", "")
         labels = tuple(sorted(item for item in sample.labels.items() if item[0] != "le"))
         try:
             raw.setdefault(labels, _Raw()).buckets[float(edge)] = sample.value
         except ValueError:
             mapped.oddities.append(Oddity("damaged_lines", f"{name}_bucket has le={edge!r}", row.signal))
-    for sample in _selected(row, page.samples.get(name + "_sum", []), rule):
+    for sample in _selected(row, page.samples.get(name + "_sum", []), rule, mapped):
         raw.setdefault(tuple(sorted(sample.labels.items())), _Raw()).sum = sample.value
-    for sample in _selected(row, page.samples.get(name + "_count", []), rule):
+    for sample in _selected(row, page.samples.get(name + "_count", []), rule, mapped):
         raw.setdefault(tuple(sorted(sample.labels.items())), _Raw()).count = sample.value
     mapped.seen = bool(raw)
     groups: dict[_Labels, list[tuple[dict[float, float], float]]] = {}
@@ -197,8 +204,10 @@ def _histograms(row: Row, name: str, page: Page, rule: LabelRule, mapped: Mapped
 
 def _whole(raw: _Raw, name: str, row: Row, mapped: Mapped) -> tuple[dict[float, float], float] | None:
     """Return the buckets and the sum of a complete histogram; note and refuse any other."""
-    if raw.count is not None:
-        raw.buckets.setdefault(_INF, raw.count)
+    if raw.count is not None and raw.buckets.setdefault(_INF, raw.count) != raw.count:
+        message = f"{name}_count is {raw.count:g}, and its last bucket {raw.buckets[_INF]:g}; it is not used"
+        mapped.oddities.append(Oddity("out_of_range", message, row.signal))
+        return None
     ordered = [raw.buckets[edge] for edge in sorted(raw.buckets)]
     if _INF not in raw.buckets or raw.sum is None:
         what = "its _sum" if _INF in raw.buckets else "its last bucket"
@@ -207,6 +216,9 @@ def _whole(raw: _Raw, name: str, row: Row, mapped: Mapped) -> tuple[dict[float, 
     if any(math.isnan(value) for value in ordered) or ordered != sorted(ordered) or ordered[0] < 0:
         message = f"{name} has buckets that do not rise; it is not used"
         mapped.oddities.append(Oddity("out_of_range", message, row.signal))
+        return None
+    if not 0 <= raw.sum < _INF:
+        mapped.oddities.append(Oddity("out_of_range", f"{name}_sum is {raw.sum:g}; it is not used", row.signal))
         return None
     return raw.buckets, raw.sum
 

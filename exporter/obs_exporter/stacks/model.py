@@ -21,7 +21,9 @@ class Row:
     knows. ``count`` turns two counters into a histogram of sum (``family``) and count. ``product`` takes the value from
     labels of an info family instead of from its sample. ``versions`` bounds the version of whoever prints it: the
     engine's for engine rows, else the stack's. ``optional`` rows are used where a page has them and never expected.
-    ``state``, ``provenance`` and ``precision`` are those of its values.
+    ``help`` is a word that the family's HELP text has where the row is meant, which is surer than a version.
+    ``shared``: every engine prints the total of all engines. ``state``, ``provenance`` and ``precision`` are those of
+    its values.
     """
 
     signal: str
@@ -36,6 +38,8 @@ class Row:
     product: tuple[str, ...] = ()
     versions: str = ""
     optional: bool = False
+    help: str = ""
+    shared: bool = False
     state: State = State.NATIVE
     provenance: Provenance = Provenance.LAYER
     precision: Precision = Precision.EXACT
@@ -117,7 +121,8 @@ class Answer:
     """What is known of one signal on one target: the unit of every report.
 
     ``native_name`` is the family as the page prints it; ``also`` lists further families of the same page that carry the
-    same signal and were not used. ``series`` is empty unless ``state`` publishes.
+    same signal and were not used. ``alternative`` is another way back than the remedy, which the exporter itself goes.
+    ``series`` is empty unless ``state`` publishes.
     """
 
     signal: Signal
@@ -128,8 +133,14 @@ class Answer:
     native_name: str = ""
     remedy: str = ""
     cost: str = ""
+    alternative: str = ""
     series: tuple[Series, ...] = ()
     also: tuple[str, ...] = ()
+
+    @property
+    def remedies(self) -> str:
+        """The remedy and its alternative in one sentence."""
+        return "; or ".join(filter(None, (self.remedy, self.alternative)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +161,9 @@ ODDITIES: Mapping[str, str] = MappingProxyType(
         "unreadable": "the page is empty, cut, another program's, or no metrics page",
         "damaged_lines": "lines that do not follow the format",
         "renamed_by_negotiation": "colons became underscores on the way",
-        "doubled": "one signal under several names on one page",
+        "renamed_by_relabelling": "a monitor's relabelling put something before the engine's names",
+        "doubled": "signals under several names on one page",
+        "duplicate_series": "one series twice with different values",
         "retyped": "a family whose declared type is not the engine's",
         "wrong_type": "a family of a type that the mapping refuses",
         "out_of_range": "a ratio outside 0 to 1, or a negative count",
@@ -158,6 +171,7 @@ ODDITIES: Mapping[str, str] = MappingProxyType(
         "foreign_version_name": "a name that the engine of this version does not have",
         "router_series": "engine names that a router made up from its own view",
         "version_mismatch": "the page and the version given do not agree",
+        "unknown_version": "a version outside those whose facts are known",
         "dropped": "a family that this version registers is not on the page",
     }
 )

@@ -10,10 +10,22 @@ Read in the wheels of Ray 2.44.1 to 2.60.0; 2.44.1, 2.55.1 and 2.60.0 were run. 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from obs_exporter.exposition import Page
 from obs_exporter.schema import Kind, Precision, Provenance, State
 from obs_exporter.stacks import engine
-from obs_exporter.stacks.base import GPU_RULE, Cadence, LayerWait, Pin, Stack, by_rule, without_value
+from obs_exporter.stacks.base import (
+    ELSEWHERE,
+    GPU_RULE,
+    Cadence,
+    LayerWait,
+    Pin,
+    Stack,
+    by_rule,
+    has_finished,
+    without_value,
+)
 from obs_exporter.stacks.catalogue import catalogue
 from obs_exporter.stacks.endpoints import ENGINE_VERSION, Endpoint
 from obs_exporter.stacks.mapping import LabelRule
@@ -157,7 +169,7 @@ def models(document: object) -> Claims:
 class RayServeStack(Stack):
     """The page of a Ray node's metrics agent."""
 
-    def unrecognised(self, page: Page) -> str:
+    def unrecognised(self, page: Page, claims: Claims) -> str:  # noqa: ARG002 - the page alone tells
         """Say why the page is not Ray's; the engine's own page under direct streaming is accepted."""
         if any(name.startswith("ray_") for name in page.types) or self.engine_families(page):
             return ""
@@ -185,30 +197,56 @@ class RayServeStack(Stack):
         return Precision.BUCKET if through else row.precision
 
     def lacking(self, answer: Answer, point: Point, page: Page) -> Answer:
-        """Tell the switch, the wrong node and the lazy families apart."""
-        if answer.signal.id not in engine.SIGNALS or self.rows_for(answer.signal.id, point):
-            return super().lacking(answer, point, page)
+        """Tell the switch, the wrong node, the lazy families and the engine's own page apart."""
         bridged = [name for stem, name in self.engine_families(page).items() if stem in catalogue().types]
-        if any(not name.startswith("ray_") for name in bridged):
+        native = any(not name.startswith("ray_") for name in bridged)
+        own = self.rows_for(answer.signal.id, point)
+        if answer.signal.id not in engine.SIGNALS:
+            if native and answer.state.publishes:
+                return without_value(answer, State.NOT_APPLICABLE, ELSEWHERE)
+            return self._lazy(answer, point, page) if own else super().lacking(answer, point, page)
+        if native:
             return super().lacking(answer, point, page)
-        if bridged:
-            return self._lazy(answer, point) if answer.state in _EXPECTED else answer
-        if answer.state.publishes:
-            if _runs_llm(page):
-                return by_rule(answer, OFF)
-            return without_value(answer, State.NOT_APPLICABLE, NO_LLM)
-        return answer
+        if bridged or (own and _runs_llm(page)):
+            return self._lazy(answer, point, page) if answer.state in _EXPECTED else answer
+        if not _runs_llm(page):
+            never = answer.state is State.NEVER
+            return answer if never else without_value(answer, State.NOT_APPLICABLE, NO_LLM)
+        return by_rule(answer, OFF) if answer.state.publishes else answer
 
-    def _lazy(self, answer: Answer, point: Point) -> Answer:
-        """Say what the absence of a single bridged family means: Ray prints none before its first observation."""
+    def adjusted(self, row: Row, name: str, point: Point, page: Page) -> Row | None:
+        """Distrust labels that vLLM's wrapper for Ray mixed up: up to 0.20 every value went to the last label value.
+
+        Where a page shows more than one value of the label, it is from a newer vLLM, whatever the floor says.
+        """
+        shared = name.startswith("ray_") and row.labels and point.engine and matches(SHARED_LABELS, point.engine)
+        native = next(iter(row.labels.values()), "")
+        values = {sample.labels.get(native, "") for sample in page.samples.get(name, [])}
+        if not shared or len(values) > 1:
+            return row
+        if row.kind is Kind.GAUGE:
+            return None  # of several values only the last one written is there
+        constants = dict(row.constants) | dict.fromkeys(row.labels, "")
+        return replace(row, labels={}, constants=constants, note=_MIXED)
+
+    def _lazy(self, answer: Answer, point: Point, page: Page) -> Answer:
+        """Say what the absence of a single family means: Ray prints none before its first observation."""
+        gauge = answer.signal.kind is Kind.GAUGE
+        if gauge and point.stack and not matches(OTEL, point.stack) and has_finished(page, self.engine_families(page)):
+            reason = "Ray before 2.52 keeps a gauge once it was set, and this page does not have it: dropped on the way"
+            return without_value(answer, State.LOST, reason)
         if answer.signal.kind is Kind.GAUGE and point.stack and matches(">=2.57", point.stack):
-            reason = "Ray drops a gauge 20 s after the last engine step: the engine is idle"
+            reason = "Ray drops a gauge 20 s after its last report: there is nothing to report now"
         elif answer.signal.kind is Kind.GAUGE and point.stack and matches(OTEL, point.stack):
             reason = "every scrape clears Ray's gauges (2.52 to 2.56): another scraper was here less than 10 s ago"
         else:
             reason = "Ray prints a family with its first observation; there was none yet"
         return without_value(answer, State.IDLE, reason)
 
+
+SHARED_LABELS = "<0.21"
+"""RayPrometheusMetric.labels() returned one shared child in vLLM 0.9.0 to 0.20.x (fixed by vllm#40840)."""
+_MIXED = "vLLM before 0.21 books every reason on one label under Ray: the total is right, the reason is not kept"
 
 _EXPECTED = (State.NATIVE, State.RENAMED, State.DERIVED, State.HIDDEN)
 

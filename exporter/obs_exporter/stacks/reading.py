@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from obs_exporter.exposition import Page
-from obs_exporter.schema import SIGNALS, Series, Signal, State
+from obs_exporter.schema import SIGNALS, Provenance, Series, Signal, State
 from obs_exporter.stacks import engine as vllm
 from obs_exporter.stacks.base import Stack
 from obs_exporter.stacks.expectation import expect, merge, on_paper, with_way_back
@@ -20,7 +20,7 @@ def read_paper(stack: Stack, claims: Claims) -> Reading:
     """Say what a stack is known to do at a version (default: the newest known), without any page."""
     identity = identify(stack, None, claims)
     answers = tuple(_expected(stack, signal, identity.points) for signal in SIGNALS)
-    return Reading(stack.name, identity.stack, identity.engine, identity.generation, answers)
+    return Reading(stack.name, identity.stack, identity.engine, identity.generation, answers, identity.oddities)
 
 
 def read_nothing(stack: Stack, claims: Claims, problem: str) -> Reading:
@@ -32,8 +32,8 @@ def read_nothing(stack: Stack, claims: Claims, problem: str) -> Reading:
 
 def read_page(stack: Stack, page: Page, claims: Claims) -> Reading:
     """Map one page and judge what it lacks."""
-    problem = page.problem or stack.unrecognised(page) or _only_made_up(stack, page)
-    if problem:
+    problem = page.problem or stack.unrecognised(page, claims) or _only_made_up(stack, page)
+    if problem and (page.problem or not stack.layer_only(page)):
         return read_nothing(stack, claims, problem)
     identity = identify(stack, page, claims)
     oddities = [*_page_oddities(stack, page), *identity.oddities]
@@ -42,9 +42,29 @@ def read_page(stack: Stack, page: Page, claims: Claims) -> Reading:
         answer, found = _answer(stack, page, signal, identity)
         answers.append(answer)
         oddities.extend(found)
+    oddities.extend(_doubled(stack, answers))
     unique = tuple(dict.fromkeys(oddities))
     filled = tuple(_with_model(answers))
-    return Reading(stack.name, identity.stack, identity.engine, identity.generation, filled, unique)
+    return Reading(stack.name, identity.stack, identity.engine, identity.generation, filled, unique, problem)
+
+
+def _doubled(stack: Stack, answers: list[Answer]) -> Iterator[Oddity]:
+    """Note, once for each spelling, which families stand on the page a second time."""
+    for prefix in stack.engine_prefixes:
+        twins = [
+            (name, answer.native_name)
+            for answer in answers
+            for name in answer.also
+            if name.startswith(prefix) and any(name == prefix + answer.native_name.removeprefix(other)
+                                               for other in stack.engine_prefixes)
+        ]  # fmt: skip
+        if twins:
+            name, used = twins[0]
+            message = f"{len(twins)} signals stand twice on the page, such as {name} beside {used}; the latter is used"
+            yield Oddity(
+                "doubled", message,
+                remedy="let dashboards and rules match one spelling, or their sums count everything twice",
+            )  # fmt: skip
 
 
 def _only_made_up(stack: Stack, page: Page) -> str:
@@ -73,7 +93,10 @@ def _answer(stack: Stack, page: Page, signal: Signal, identity: Identity) -> tup
     oddities: list[Oddity] = []
     chosen: Answer | None = None
     also: list[str] = []
-    for row, name, prefix in _candidates(stack, page, signal, identity):
+    for listed, name, prefix in _candidates(stack, page, signal, identity):
+        row = stack.adjusted(listed, name, identity.points[-1], page)
+        if row is None:
+            continue
         mapped = apply(row, name, page, stack.label_rule, row.count)
         if chosen is None:
             oddities.extend(mapped.oddities)
@@ -82,9 +105,6 @@ def _answer(stack: Stack, page: Page, signal: Signal, identity: Identity) -> tup
                 oddities.extend(_name_oddities(row, name, prefix, stack, identity))
         elif mapped.seen and name != chosen.native_name and name not in also:
             also.append(name)
-            if row.family in chosen.native_name:
-                message = f"{name} repeats {chosen.native_name}; the latter is used"
-                oddities.append(Oddity("doubled", message, signal.id))
     if chosen is not None:
         return replace(chosen, also=tuple(also)), oddities
     answer = _absent(stack, page, signal, identity)
@@ -100,11 +120,10 @@ def _candidates(stack: Stack, page: Page, signal: Signal, identity: Identity) ->
     engine_rows = [row for row in vllm.ROWS if row.signal == signal.id]
     for fitting in (True, False):
         for row in engine_rows:
-            if _fits(row, point.engine) is fitting:
-                for prefix in stack.engine_prefixes:
-                    name = prefix + row.family
-                    if page.has(name):
-                        yield row, name, prefix
+            for prefix in stack.engine_prefixes:
+                name = prefix + row.family
+                if page.has(name) and _fits(row, point.engine, page.help(name)) is fitting:
+                    yield row, name, prefix
     ranked = stack.rows_for(signal.id, point)
     others = [row for row in stack.rows if row.signal == signal.id and row not in ranked]
     for row in (*ranked, *others):
@@ -112,7 +131,10 @@ def _candidates(stack: Stack, page: Page, signal: Signal, identity: Identity) ->
             yield row, row.family, ""
 
 
-def _fits(row: Row, version: str) -> bool:
+def _fits(row: Row, version: str, text: str) -> bool:
+    """Whether a row is meant by a family: by its HELP text where that can tell, else by the version."""
+    if row.help and text:
+        return row.help in text
     return not version or matches(row.versions, version)
 
 
@@ -133,13 +155,10 @@ def _name_oddities(row: Row, name: str, prefix: str, stack: Stack, identity: Ide
     if prefix and not identity.registers(row.family):
         release = identity.engine
         yield Oddity("foreign_version_name", f"vLLM {release} does not call it {name}", row.signal)
-    if prefix and prefix in stack.mangled_prefixes:
-        yield Oddity(
-            "renamed_by_negotiation",
-            f"families begin with {prefix} in place of {stack.native_prefix}: a scraper that asks for OpenMetrics "
-            "without escaping=allow-utf-8 gets them so from prometheus_client 0.23 and newer",
-            remedy="scrape with Accept: text/plain;version=0.0.4 (scrape_protocols: [PrometheusText0.0.4])",
-        )
+    for renaming in stack.renamings:
+        if prefix == renaming.prefix:
+            begin = f"families begin with {prefix} in place of {stack.native_prefix}"
+            yield Oddity(renaming.code, f"{begin}: {renaming.reason}", remedy=renaming.remedy)
 
 
 def _absent(stack: Stack, page: Page, signal: Signal, identity: Identity) -> Answer:
@@ -152,11 +171,19 @@ def _absent(stack: Stack, page: Page, signal: Signal, identity: Identity) -> Ans
 
 
 def _with_model(answers: list[Answer]) -> Iterator[Answer]:
-    """Fill the model label of series whose family has none, where the page names exactly one model."""
-    models = {dict(series.labels).get("model", "") for answer in answers for series in answer.series} - {""}
+    """Fill the model label of cache_config_info, which has none, where the engine's other families name one model.
+
+    Nothing else is filled: a label that comes with the first request and goes with a second model would break rates.
+    """
+    own = [answer for answer in answers if answer.provenance is Provenance.ENGINE]
+    models = {dict(series.labels).get("model", "") for answer in own for series in answer.series} - {""}
     model = models.pop() if len(models) == 1 else ""
     for answer in answers:
-        if model and any(dict(series.labels).get("model") == "" for series in answer.series):
+        if (
+            model
+            and answer.signal.id in vllm.INFO_SIGNALS
+            and any(dict(series.labels).get("model") == "" for series in answer.series)
+        ):
             yield replace(answer, series=tuple(_named(series, model) for series in answer.series))
         else:
             yield answer

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from obs_exporter.exposition import Page
 from obs_exporter.schema import Kind, Precision, Provenance, State
 from obs_exporter.stacks import engine
-from obs_exporter.stacks.base import GPU_SIGNALS, Pin, Stack, without_value
+from obs_exporter.stacks.base import ELSEWHERE, GPU_SIGNALS, Pin, Stack, by_rule, without_value
 from obs_exporter.stacks.endpoints import Endpoint
 from obs_exporter.stacks.model import Answer, Claims, Point, Regained, Row, Rule
 from obs_exporter.stacks.versions import UNKNOWN, Known, key
@@ -71,6 +71,7 @@ RULES = (
     Rule(frozenset({"request_duration"}), State.LOST, "the vLLM backend exports it from 24.09 on",
          remedy="upgrade Triton to 24.09 or newer", cost=_UPGRADE, stack_versions="<24.09", source=_SOURCE),
     _switch("yes", "<24.12"),
+    _switch("true", ">=25.10,<26.01", "; with pip's vLLM in place of the image's own the model then fails to load"),
     _switch("true", ">=24.12"),
     _switch("true", "", ' (24.08 to 24.11 want "yes" instead)'),
     Rule(_LOGGED, State.LOST, "the vLLM backend never exports it", remedy=f"{_SIDE_PORT}; {_V0_LOG}",
@@ -79,6 +80,26 @@ RULES = (
          source=_SOURCE),
     Rule(frozenset({"layer_requests_ongoing"}), State.NEVER, "Triton counts what waits, not what it holds open",
          source="triton core src/metrics.cc, r24.07 to r26.06"),
+)  # fmt: skip
+
+TENSORRT = Rule(
+    engine.SIGNALS, State.NEVER, "the TensorRT-LLM backend publishes no such metric",
+    source="tensorrtllm_backend README and custom_metrics_reporter.cc",
+)  # fmt: skip
+TENSORRT_KV = Rule(
+    frozenset({"kv_cache_usage"}), State.LOST,
+    "the TensorRT-LLM backend prints the fraction from 25.04 on; before, it is used / max of "
+    "nv_trt_llm_kv_cache_block_metrics",
+    remedy="upgrade Triton to 25.04 or newer", source=TENSORRT.source,
+)  # fmt: skip
+
+_TIMED = frozenset({"layer_queue_wait", "layer_request_duration"})
+_TIMED_FAMILIES = frozenset({"nv_inference_queue_duration_us", "nv_inference_request_duration_us"})
+_TIMES_OFF = frozenset({"nv_inference_request_success"})
+TIMES_OFF = Rule(
+    _TIMED, State.HIDDEN, "Triton counts requests and no times: it was started with counter_latencies=false",
+    remedy="start tritonserver without --metrics-config counter_latencies=false", cost="a restart of the server",
+    source="seen on Triton 2.51.0",
 )  # fmt: skip
 
 _ADMISSION = "admission to the backend; the engine queues on its own behind it"
@@ -149,11 +170,16 @@ def server_version(document: object) -> Claims:
 class TritonStack(Stack):
     """Triton's page on its metrics port."""
 
-    def unrecognised(self, page: Page) -> str:
+    def unrecognised(self, page: Page, claims: Claims) -> str:  # noqa: ARG002 - the page alone tells
         """Say why the page is not Triton's; a side port's page, with the engine's families alone, is accepted."""
         if any(name.startswith("nv_") for name in page.types) or self.engine_families(page):
             return ""
         return "no nv_ family is on this page: Triton prints them on port 8002 (OpenAI front end: 9000), path /metrics"
+
+    def pinned(self, stack_release: str) -> tuple[Pin, ...]:
+        """Return the engine of a release; from 26.05 on the image takes vLLM's own, whose version nothing tells."""
+        known = not stack_release or key(stack_release) <= key(PINS[-1].stack)
+        return super().pinned(stack_release) if known else ()
 
     def stack_version(self, page: Page) -> Known:
         """Narrow the release by families that exist only from one on."""
@@ -167,9 +193,16 @@ class TritonStack(Stack):
     def lacking(self, answer: Answer, point: Point, page: Page) -> Answer:
         """With the switch seen on, what it lets through and is not there waits for its first observation."""
         families = self.engine_families(page)
+        own = any(name.startswith("nv_") for name in page.types)
+        if not own and answer.signal.id not in engine.SIGNALS:
+            return without_value(answer, State.NOT_APPLICABLE, ELSEWHERE)
         if answer.signal.id in GPU_SIGNALS:
             reason = "Triton runs without a GPU, or DCGM did not start, or --allow-gpu-metrics=false"
             return without_value(answer, State.NOT_APPLICABLE, reason)
+        if answer.signal.id in engine.SIGNALS and any(name.startswith("nv_trt_llm_") for name in page.types):
+            return by_rule(answer, TENSORRT_KV if answer.signal.id == "kv_cache_usage" else TENSORRT)
+        if answer.signal.id in _TIMED and page.types.keys() >= _TIMES_OFF and not _TIMED_FAMILIES & page.types.keys():
+            return by_rule(answer, TIMES_OFF)
         if answer.state is State.HIDDEN and families:
             return without_value(answer, State.IDLE, "the backend's metrics are on; nothing was observed yet")
         return super().lacking(answer, point, page)

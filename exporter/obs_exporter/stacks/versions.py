@@ -29,11 +29,13 @@ def matches(specifier: str, version: str) -> bool:
 
 
 def as_version(text: str) -> str:
-    """Return the version inside a text such as ``v0.32.0+cpu`` or ``24.12``.
+    """Return the version inside a text such as ``v0.32.0+cpu`` or ``24.09``, as it was written.
 
     Raises ``ValueError`` where there is none.
     """
-    return str(key(text.strip().removeprefix("v").partition("+")[0]))
+    version = text.strip().removeprefix("v").partition("+")[0]
+    _ = key(version)  # refuses what is none; releases such as 24.08 keep their zero
+    return version
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,10 @@ class Known:
         if len(self.candidates) == 1:
             return f"{self.best} or newer" if self.floor else self.best
         return f"{self.candidates[0]} to {self.candidates[-1]}"
+
+    def admits(self, version: str) -> bool:
+        """Whether a version is one of the candidates, however it is written (24.9 is 24.09)."""
+        return any(key(candidate) == key(version) for candidate in self.candidates)
 
 
 UNKNOWN = Known((), "unknown")

@@ -5,14 +5,21 @@ from __future__ import annotations
 from obs_exporter.exposition import Page
 from obs_exporter.schema import State
 from obs_exporter.stacks import engine
-from obs_exporter.stacks.base import GPU_RULE, LAYER_SIGNALS, Stack, by_rule
+from obs_exporter.stacks.base import GPU_RULE, LAYER_SIGNALS, NEGOTIATED, Renaming, Stack, by_rule
 from obs_exporter.stacks.catalogue import catalogue
 from obs_exporter.stacks.endpoints import ENGINE_VERSION
-from obs_exporter.stacks.model import Answer, Point, Rule
+from obs_exporter.stacks.model import Answer, Claims, Point, Rule
 
 SPELLINGS = ("vllm:", "vllm_", "kserve_vllm:", "kserve_vllm_")
 """``vllm_`` is what prometheus_client >= 0.23 makes of it for an OpenMetrics scraper without escaping=allow-utf-8 (that
 is Prometheus 2); ``kserve_vllm:`` are the twins that Open Data Hub's monitors add by relabelling."""
+
+_RELABELLED = "Open Data Hub's second monitor puts kserve_ before every name, for backward compatibility"
+RENAMINGS = (
+    NEGOTIATED,
+    Renaming("kserve_vllm:", "renamed_by_relabelling", _RELABELLED, "scrape without that metricRelabeling"),
+    Renaming("kserve_vllm_", "renamed_by_relabelling", _RELABELLED, "scrape without that metricRelabeling"),
+)
 
 LAYER_MARKERS = ("nv_inference_", "ray_serve_", "ray_vllm", "ray_node_")
 """Families of layers that carry the engine's own beside theirs, or instead of them."""
@@ -22,7 +29,7 @@ SERVER_FAMILIES = ("http_requests_total", "http_request_duration_seconds", "http
 
 DISABLED = Rule(
     engine.SIGNALS, State.HIDDEN,
-    "the page has the HTTP server's families and none of the engine's: --disable-log-stats is set",
+    "the server answers and shows none of the engine's families: --disable-log-stats is set",
     remedy="start the engine without --disable-log-stats",
     cost="a restart of the engine",
     source="seen on vLLM 0.32.0; V1 >= 0.7.3 and V0 make no metrics logger under this flag",
@@ -32,12 +39,16 @@ DISABLED = Rule(
 class VllmStack(Stack):
     """vLLM alone."""
 
-    def unrecognised(self, page: Page) -> str:
-        """Say why the page is not vLLM's; a vLLM whose stats are off is told by its HTTP server's families."""
+    def unrecognised(self, page: Page, claims: Claims) -> str:
+        """Say why the page is not vLLM's.
+
+        A vLLM whose stats are off is told by its HTTP server's families, or by its answer to GET /version.
+        """
         layer = next((name for name in page.types if name.startswith(LAYER_MARKERS)), "")
         if layer:
             return f"this page is a serving layer's, not the engine's own: it has {layer}"
-        if self.engine_families(page) or stats_are_off(page):
+        answered = claims.engine_version.source == ENGINE_VERSION.path
+        if self.engine_families(page) or self.stats_are_off(page) or answered:
             return ""
         return (
             "no vllm: family is on this page: it is another program's, or a vLLM with --disable-log-stats that has "
@@ -50,11 +61,10 @@ class VllmStack(Stack):
             return by_rule(answer, DISABLED)
         return super().lacking(answer, point, page)
 
-
-def stats_are_off(page: Page) -> bool:
-    """Whether this is an OpenAI server's page without the engine's families."""
-    samples = [sample for name in SERVER_FAMILIES for sample in page.samples.get(name, [])]
-    return any(sample.labels.get("handler", "").startswith("/v1/") for sample in samples)
+    def stats_are_off(self, page: Page) -> bool:
+        """Whether this is an OpenAI server's page without the engine's families."""
+        samples = [sample for name in SERVER_FAMILIES for sample in page.samples.get(name, [])]
+        return any(sample.labels.get("handler", "").startswith("/v1/") for sample in samples)
 
 
 NO_LAYER = Rule(LAYER_SIGNALS, State.NOT_APPLICABLE, "no serving layer stands before the engine")
@@ -68,7 +78,7 @@ STACK = VllmStack(
     markers=("vllm:", "vllm_"),
     rules=(NO_LAYER, GPU_RULE),
     is_engine=True,
-    mangled_prefixes=("vllm_", "kserve_vllm_"),
+    renamings=RENAMINGS,
     evidence_families=SERVER_FAMILIES,
     endpoints=(ENGINE_VERSION,),
     regained=(

@@ -32,7 +32,7 @@ def report(request: pytest.FixtureRequest, page_of: Callable[[str], bytes]) -> R
     if case == "healthy":
         pieces = [Piece(Role.PAGE, "a b&<c>.txt", page_of("vllm/0.32.0-real-preempting/after.txt"))]
     elif case == "paper":
-        given = Given("triton", "24.12")
+        given = Given("triton", "25.10")
     elif case == "dark":
         given = Given("ray-serve", "2.50.1")
     elif case == "unreadable":
@@ -40,7 +40,7 @@ def report(request: pytest.FixtureRequest, page_of: Callable[[str], bytes]) -> R
     elif case == "nasty":
         pieces = [Piece(Role.PAGE, "page\x07.txt", NASTY.encode())]
     elif case == "waived":
-        given = Given("triton", "24.12")
+        given = Given("triton", "25.10")
         asked = Asked(fail_on="any", waivers=(WAIVER,), today=date(2026, 12, 1))
     elif case == "profile":
         given, asked = Given("ray-serve", "2.60.0"), Asked(profile=profile("gateway"), today=date(2026, 12, 1))

@@ -27,7 +27,8 @@ FLAGS = (
 )  # fmt: skip
 MEASURE = (
     "<script>addEventListener('load', () => parent.postMessage("
-    "[document.documentElement.scrollWidth, innerWidth, getComputedStyle(document.body).backgroundColor].join(';'), '*'))"
+    "[document.documentElement.scrollWidth, innerWidth, getComputedStyle(document.body).backgroundColor]"
+    ".join(';'), '*'))"
     "</script>"
 )
 FRAME = (

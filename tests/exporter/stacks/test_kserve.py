@@ -60,9 +60,31 @@ def test_what_the_aggregator_dropped_is_lost_with_its_name(read: Read, page: Cal
     assert {"retyped", "renamed_by_negotiation"} <= {oddity.code for oddity in reading.oddities}
 
 
-def test_queue_proxy_alone_is_not_a_healthy_engine(read: Read) -> None:
-    body = b"# TYPE revision_request_count counter\nrevision_request_count{revision_name=\"r\"} 3\n"  # fmt: skip
-    assert "queue-proxy" in read("kserve", body).problem
+def test_queue_proxy_alone_is_not_a_healthy_engine_but_has_the_layers_signals(read: Read) -> None:
+    body = b"# TYPE revision_queue_depth gauge\nrevision_queue_depth{revision_name=\"r\"} 3\n"  # fmt: skip
+    reading = read("kserve", body)
+    assert "queue-proxy" in reading.problem
+    assert not reading.reachable
+    assert reading.answer("kv_cache_usage").state is State.UNREACHABLE
+    assert reading.answer("layer_requests_queued").series
+    assert not read("vllm", body).answer("layer_requests_queued").series
+
+
+def test_huggingfaceserver_without_stats_is_hidden(read: Read) -> None:
+    body = b"# TYPE request_predict_seconds histogram\n# TYPE python_info gauge\npython_info 1\n"
+    answer = read("kserve", body).answer("preemptions")
+    assert answer.state is State.HIDDEN
+    assert "--disable-log-stats" in answer.remedy
+
+
+def test_the_aggregator_is_not_blamed_for_labels_that_are_no_numbers(read: Read, page: Callable[[str], bytes]) -> None:
+    body = re.sub(rb"^(vllm:[^{ ]+\{[^}]*)\}", rb"\1" + LABELS, page("vllm/0.8.5-rendered/v1-load"), flags=re.MULTILINE)
+    assert "no numbers" in read("kserve", body).answer("kv_cache_capacity").reason
+
+
+def test_a_routers_page_is_not_called_another_stacks(read: Read) -> None:
+    body = b'# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{server="http://a:8000"} 3\n'
+    assert "--stack" not in read("vllm", body).problem
 
 
 def test_queue_proxy_names_of_both_generations(read: Read, page: Callable[[str], bytes]) -> None:

@@ -131,3 +131,56 @@ def test_direct_streaming_shows_the_engines_own_page(read: Read) -> None:
 
 def test_the_api_port_of_an_ordinary_cluster_is_no_metrics_page(read: Read) -> None:
     assert "JSON" in read("ray-serve", f"{OFF}/port8000").problem
+
+
+# -- what Ray leaves out, and what it mixes up -------------------------------------------------------------------
+
+
+def test_layer_series_carry_no_model_of_the_engines(read: Read) -> None:
+    reading = read("ray-serve", f"{ON}/after")
+    layer = reading.answer("layer_request_duration").series
+    assert {dict(series.labels)["model"] for series in layer} == {""}
+    old = read("ray-serve", f"{OLD}/after")
+    assert {dict(series.labels)["model"] for series in old.answer("queue_wait").series} == {""}
+
+
+def test_a_gauge_that_expired_is_not_called_unseen(read: Read) -> None:
+    answer = read("ray-serve", f"{ON}/after").answer("layer_requests_ongoing")
+    assert answer.state is State.IDLE
+    assert "20 s" in answer.reason
+
+
+def test_a_gauge_that_old_ray_would_have_kept_is_lost(read: Read, page: Callable[[str], bytes]) -> None:
+    lines = page(f"{ON}/after").replace(b'Version="2.60.0"', b'Version="2.51.1"').splitlines(keepends=True)
+    body = b"".join(line for line in lines if b"ray_vllm_kv_cache_usage_perc" not in line)
+    assert read("ray-serve", body).answer("kv_cache_usage").state is State.LOST
+
+
+def test_an_old_plain_app_has_no_engine_either(read: Read) -> None:
+    reading = read("ray-serve", "ray/2.44.1-serve/after")
+    for signal in ("kv_cache_usage", "requests_running", "queue_wait", "ttft", "preemptions"):
+        assert reading.answer(signal).state is State.NOT_APPLICABLE
+
+
+def test_the_engines_own_page_has_no_layer(read: Read) -> None:
+    reading = read("ray-serve", "ray/2.60.0-llm-direct-streaming-metrics-off/port8000", stack_version="2.60.0")
+    answer = reading.answer("layer_request_duration")
+    assert answer.state is State.NOT_APPLICABLE
+    assert "layer's page" in answer.reason
+
+
+def test_reasons_that_an_old_wrapper_mixed_up_are_not_told(read: Read, page: Callable[[str], bytes]) -> None:
+    body = page(f"{ON}/after").replace(b'finished_reason="length"', b'finished_reason="repetition"')
+    (mixed,) = read("ray-serve", body, engine_version="0.19.0").answer("requests_finished").series
+    assert dict(mixed.labels)["finished_reason"] == ""
+    (kept,) = read("ray-serve", body, engine_version="0.29.0").answer("requests_finished").series
+    assert dict(kept.labels)["finished_reason"] == "repetition"
+    assert isinstance(mixed, Scalar)
+    assert mixed.value == 201
+
+
+def test_a_newer_engine_than_the_floor_is_no_finding(read: Read, page: Callable[[str], bytes]) -> None:
+    body = page(f"{ON}/after").replace(b'Version="2.60.0"', b'Version="2.51.1"')
+    reading = read("ray-serve", body)
+    assert reading.engine_version.floor
+    assert "foreign_version_name" not in {oddity.code for oddity in reading.oddities}

@@ -105,3 +105,40 @@ def test_tensorrt_llm_keeps_signals_in_labels(read: Read) -> None:
         for signal in ("requests_running", "requests_waiting", "kv_cache_usage")
     }
     assert [getattr(series, "value", None) for series in values.values()] == [5.0, 2.0, 0.25]
+
+
+def test_release_names_keep_their_zero(read: Read) -> None:
+    reading = read("triton", PYTHON, stack_version="24.09")
+    assert str(reading.stack_version) == "24.09"
+    assert "version_mismatch" not in {oddity.code for oddity in reading.oddities}
+    assert "version_mismatch" in {o.code for o in read("triton", PYTHON, stack_version="25.06").oddities}
+
+
+def test_times_switched_off_are_hidden(read: Read) -> None:
+    body = b'# TYPE nv_inference_request_success counter\nnv_inference_request_success{model="m",version="1"} 0\n'
+    answer = read("triton", body, stack_version="24.10").answer("layer_queue_wait")
+    assert answer.state is State.HIDDEN
+    assert "counter_latencies" in answer.remedy
+
+
+def test_a_newer_engine_alone_brings_nothing_back(read: Read) -> None:
+    answer = read("triton", PYTHON, stack_version="24.12").answer("prefill_time")
+    assert answer.state is State.NEVER
+    assert "second port" in answer.remedy
+
+
+def test_an_image_whose_engine_nothing_tells(read: Read) -> None:
+    reading = read("triton", PYTHON, stack_version="26.08")
+    assert "0.19.0" not in str(reading.engine_version)
+    assert "unknown_version" in {oddity.code for oddity in reading.oddities}
+
+
+def test_tensorrt_llm_never_had_the_others(read: Read) -> None:
+    body = (
+        b'# TYPE nv_inference_request_success counter\nnv_inference_request_success{model="m",version="1"} 1\n'
+        b"# TYPE nv_trt_llm_kv_cache_block_metrics gauge\n"
+        b'nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="used",model="m",version="1"} 5\n'
+    )
+    reading = read("triton", body)
+    assert reading.answer("ttft").state is State.NEVER
+    assert "used / max" in reading.answer("kv_cache_usage").reason

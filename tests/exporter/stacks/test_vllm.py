@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from obs_exporter.exposition import parse
 from obs_exporter.schema import Histogram, Scalar, State
-from obs_exporter.stacks import STACKS, Reading, expectation
+from obs_exporter.stacks import STACKS, Claims, Known, Reading, expectation, read_page
 from obs_exporter.stacks.catalogue import Catalogue
 from obs_exporter.stacks.model import Point
 
@@ -223,8 +224,8 @@ def test_engines_stay_apart_and_the_only_model_is_filled_in(read: Read) -> None:
         b'vllm:num_requests_running{engine="0",model_name="m"} 1\n'
         b'vllm:num_requests_running{engine="1",model_name="m"} 2\n'
         b"# TYPE vllm:cache_config_info gauge\n"
-        b'vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="100"} 1\n'
-        b'vllm:cache_config_info{block_size="16",engine="1",num_gpu_blocks="100"} 1\n'
+        b'vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="200"} 1\n'
+        b'vllm:cache_config_info{block_size="16",engine="1",num_gpu_blocks="200"} 1\n'
     )
     reading = read("vllm", body, engine_version="0.20.0")
     assert [series.labels for series in reading.answer("requests_running").series] == [
@@ -234,3 +235,88 @@ def test_engines_stay_apart_and_the_only_model_is_filled_in(read: Read) -> None:
     assert capacity.state is State.DERIVED
     assert [series.value for series in capacity.series if isinstance(series, Scalar)] == [1600.0, 1600.0]
     assert dict(capacity.series[0].labels)["model"] == "m"
+
+
+# -- what a page can say wrongly ---------------------------------------------------------------------------------------
+
+
+def test_the_help_text_is_surer_than_the_version(read: Read) -> None:
+    reading = read("vllm", "vllm/0.8.5-rendered/v1-load")
+    assert len(reading.engine_version.candidates) > 1
+    assert dict(reading.answer("prefix_cache_queries").series[0].labels)["unit"] == "blocks"
+    assert (
+        dict(read("vllm", "vllm/0.9.2-rendered/v1-load").answer("prefix_cache_hits").series[0].labels)["unit"]
+        == "tokens"
+    )
+
+
+@pytest.mark.parametrize("value", [b"-5", b"NaN", b"+Inf"])
+def test_a_sum_that_cannot_be_is_refused(read: Read, page: Callable[[str], bytes], value: bytes) -> None:
+    body = re.sub(rb"(vllm:request_queue_time_seconds_sum\{[^}]*\}) \S+", rb"\1 " + value, page(PREEMPTING))
+    reading = read("vllm", body)
+    assert reading.answer("queue_wait").state is State.LOST
+    assert "out_of_range" in {oddity.code for oddity in reading.oddities}
+
+
+def test_a_count_that_contradicts_the_buckets_is_refused(read: Read, page: Callable[[str], bytes]) -> None:
+    body = re.sub(rb"(vllm:request_queue_time_seconds_count\{[^}]*\}) \S+", rb"\1 99", page(PREEMPTING))
+    reading = read("vllm", body)
+    assert not reading.answer("queue_wait").series
+    assert "out_of_range" in {oddity.code for oddity in reading.oddities}
+
+
+def test_one_series_twice_with_different_values_is_noted(read: Read) -> None:
+    line = b'vllm:num_requests_running{engine="0",model_name="m"} '
+    body = b"# TYPE vllm:num_requests_running gauge\n" + line + b"1\n" + line + b"2\n"
+    reading = read("vllm", body, engine_version="0.32.0")
+    assert _scalar(reading, "requests_running") == 2
+    assert "duplicate_series" in {oddity.code for oddity in reading.oddities}
+    same = read("vllm", body.replace(b"} 2", b"} 1"), engine_version="0.32.0")
+    assert "duplicate_series" not in {oddity.code for oddity in same.oddities}
+
+
+def test_names_behind_a_relabelling_alone_are_a_finding(read: Read, page: Callable[[str], bytes]) -> None:
+    reading = read("kserve", page(PREEMPTING).replace(b"vllm:", b"kserve_vllm:"))
+    assert reading.answer("preemptions").state is State.RENAMED
+    assert [oddity.code for oddity in reading.oddities] == ["renamed_by_relabelling"]
+
+
+def test_twins_are_one_finding_with_a_remedy(read: Read, page: Callable[[str], bytes]) -> None:
+    body = page(PREEMPTING)
+    doubled = [
+        o for o in read("kserve", body + body.replace(b"vllm:", b"kserve_vllm:")).oddities if o.code == "doubled"
+    ]
+    assert len(doubled) == 1
+    assert doubled[0].remedy
+
+
+@pytest.mark.parametrize(("version", "word"), [("99.0", "newer"), ("0.1.0", "older")])
+def test_a_version_outside_the_tables_is_noted(read: Read, version: str, word: str) -> None:
+    reading = read("vllm", PREEMPTING, engine_version=version)
+    assert any(word in oddity.message for oddity in reading.oddities if oddity.code == "unknown_version")
+
+
+def test_an_answer_to_version_tells_a_vllm_without_stats_from_another_program(page: Callable[[str], bytes]) -> None:
+    stack = STACKS["vllm"]
+    body = b"# TYPE python_info gauge\npython_info 1\n# TYPE process_open_fds gauge\nprocess_open_fds 1\n"
+    parsed = parse(body, stack.wanted())
+    assert not read_page(stack, parsed, Claims()).reachable
+    told = read_page(stack, parsed, Claims(engine_version=Known(("0.32.0",), "/version")))
+    assert told.answer("preemptions").state is State.HIDDEN
+
+
+def test_the_rust_front_end_never_had_what_it_lacks(read: Read, page: Callable[[str], bytes]) -> None:
+    dropped = (
+        "cache_config_info",
+        "engine_sleep_state",
+        "mm_cache_",
+        "admission_rejections",
+        "python_",
+        "process_",
+        "_created",
+    )
+    lines = page("vllm/0.33.0-rendered/v1-load").decode().splitlines(keepends=True)
+    body = "".join(line for line in lines if not any(word in line for word in dropped)).encode() + b"# EOF\n"
+    reading = read("vllm", body)
+    assert reading.generation == "rust"
+    assert reading.answer("kv_cache_capacity").state is State.NEVER

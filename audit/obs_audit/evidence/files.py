@@ -1,0 +1,55 @@
+"""Evidence from files. Loads nothing that fetches: an audit of a stored page starts as fast as one on paper."""
+
+from __future__ import annotations
+
+import glob
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from obs_audit import loglines
+from obs_audit.evidence.pieces import Piece, Role
+from obs_exporter.errors import InputError
+
+MAX_BYTES = 32 * 1024 * 1024
+"""More than any page of a sane server, as for pages that are fetched."""
+MAX_LOG = 256 * 1024 * 1024
+"""Characters of a log that are read: more than the largest seen, and still seconds to search."""
+
+
+def read(role: Role, name: str, number: int = 0) -> Piece:
+    """Read a file, or standard input for ``-``. Raises ``InputError`` where it cannot be read or is too large."""
+    try:
+        if name == "-":
+            body = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with Path(name).open("rb") as handle:
+                body = handle.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror or error}") from None
+    if len(body) > MAX_BYTES:
+        raise InputError(f"{name}: more than {MAX_BYTES} bytes: this is no metrics page")
+    return Piece(role, "standard input" if name == "-" else name, body, number)
+
+
+def logs(pattern: str) -> Iterator[Piece]:
+    """Keep what is known of the lines of each log that matches. Raises ``InputError`` where none can be read."""
+    files = [name for name in sorted(glob.glob(pattern, recursive=True)) if Path(name).is_file()]
+    if not files:
+        raise InputError(f"--engine-log {pattern}: no file matches")
+    for name in files:
+        try:
+            with Path(name).open(encoding="utf-8", errors="replace") as handle:
+                body = loglines.excerpt(_bounded(handle))
+        except OSError as error:
+            raise InputError(f"{name}: {error.strerror or error}") from None
+        yield Piece(Role.ENGINE_LOG, name, body.encode())
+
+
+def _bounded(lines: Iterator[str]) -> Iterator[str]:
+    size = 0
+    for line in lines:
+        size += len(line)
+        if size > MAX_LOG:
+            return
+        yield line

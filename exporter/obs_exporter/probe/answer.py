@@ -1,0 +1,155 @@
+"""What a server's answer says: tokens, their times, and how the answer ended. Pure; no I/O.
+
+Definitions. The first token is the first event with non-empty content, text, reasoning or tool-call text: a role-only
+or empty delta, a comment and a usage chunk never count. The last token is the last such event. Times are nanoseconds of
+one monotonic clock, given by the caller with each piece.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from obs_exporter.probe.sse import SSEError, SSEParser
+
+_TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "refusal", "text")
+_FAILED_FINISHES = frozenset({"error", "abort"})
+"""Finish reasons with which vLLM ends a request that it gave up (`RequestStatus` in its v1/request.py)."""
+
+MAX_JSON_BYTES = 64 * 1024 * 1024
+
+
+def choice_text(choice: dict[str, Any]) -> str:
+    """Return all text that one entry of ``choices`` carries: content, reasoning, tool-call names and arguments."""
+    source = choice.get("delta") or choice.get("message") or choice
+    if not isinstance(source, dict):
+        return ""
+    content = source.get("content")
+    if len(source) == 1 and isinstance(content, str):  # what nearly every event is
+        return content
+    parts = [value for field in _TEXT_FIELDS if isinstance(value := source.get(field), str)]
+    calls = source.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            parts += [value for key in ("name", "arguments") if isinstance(value := function.get(key), str)]
+    return "".join(parts)
+
+
+class Answer:
+    """One answer, built from its body piece by piece.
+
+    ``streamed`` is false for a plain JSON body: its one "event" is the whole body. ``ambiguous_first`` is true when the
+    read that brought the first token brought another one too: its time may then be the later one's.
+    """
+
+    __slots__ = (
+        "_json", "_keep_text", "_sse", "ambiguous_first", "done", "error", "events", "finish_reason", "first_ns",
+        "first_tokens", "gaps_ns", "last_ns", "malformed", "payloads", "streamed", "text", "usage_tokens",
+    )  # fmt: skip
+
+    def __init__(self, content_type: str, keep_text: bool = False) -> None:
+        self.streamed = not content_type.lower().startswith("application/json")
+        self._sse = SSEParser()
+        self._json: list[bytes] = []
+        self._keep_text = keep_text
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+        self.ambiguous_first = False
+        self.events = 0
+        self.payloads = 0
+        self.gaps_ns: list[int] = []
+        self.first_tokens: int | None = None
+        self.usage_tokens: int | None = None
+        self.finish_reason: str | None = None
+        self.done = False
+        self.error: str | None = None
+        self.malformed: str | None = None
+        self.text: list[str] = []
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether an event was begun and not ended."""
+        return self.streamed and self._sse.unfinished
+
+    def feed(self, at_ns: int, piece: bytes) -> None:
+        """Take in one piece of the body that arrived at ``at_ns``."""
+        if not self.streamed:
+            self._json.append(piece)
+            return
+        before = self.events
+        had_first = self.first_ns is not None
+        try:
+            for data in self._sse.feed(piece):
+                self._event(at_ns, data)
+        except SSEError as error:
+            self.malformed = self.malformed or str(error)
+        if not had_first and self.events - before > 1:
+            self.ambiguous_first = True
+
+    def close(self, at_ns: int) -> None:
+        """Tell the answer that its body has ended at ``at_ns`` (a plain JSON body is read now)."""
+        if not self.streamed and self._json:
+            self._event(at_ns, b"".join(self._json))
+            self._json.clear()
+
+    def _event(self, at_ns: int, data: bytes) -> None:
+        if data == b"[DONE]":
+            self.done = True
+            return
+        self.payloads += 1
+        try:
+            event = json.loads(str(data, "utf-8"))  # bytes would be searched for their encoding first
+        except ValueError as error:  # UnicodeDecodeError is one too
+            self.malformed = self.malformed or f"an event is not JSON ({error.__class__.__name__}): {data[:60]!r}"
+            return
+        if not isinstance(event, dict):
+            self.malformed = self.malformed or f"an event is not a JSON object: {data[:60]!r}"
+            return
+        if event.get("error"):
+            self.error = self.error or _error_text(event["error"])
+            return
+        self._usage(event.get("usage"))
+        self._choices(at_ns, event.get("choices"))
+
+    def _usage(self, usage: object) -> None:
+        if isinstance(usage, dict):
+            tokens = usage.get("completion_tokens")
+            if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0:
+                self.usage_tokens = tokens
+
+    def _choices(self, at_ns: int, choices: object) -> None:
+        if not isinstance(choices, list):
+            return
+        text = ""
+        for choice in choices:
+            if not isinstance(choice, dict):
+                self.malformed = self.malformed or "an entry of choices is not a JSON object"
+                continue
+            text += choice_text(choice)
+            reason = choice.get("finish_reason")
+            if isinstance(reason, str) and reason:
+                self.finish_reason = reason
+                if reason in _FAILED_FINISHES:
+                    self.error = self.error or f"finish_reason {reason!r}"
+        if text:
+            self._token_event(at_ns, text)
+
+    def _token_event(self, at_ns: int, text: str) -> None:
+        self.events += 1
+        if self.first_ns is None:
+            self.first_ns = at_ns
+            # With continuous usage the first event says how many tokens it brought.
+            self.first_tokens = self.usage_tokens or None
+        elif self.last_ns is not None:
+            self.gaps_ns.append(at_ns - self.last_ns)
+        self.last_ns = at_ns
+        if self._keep_text:
+            self.text.append(text)
+
+
+def _error_text(error: object) -> str:
+    """Return a server's own error in one short line."""
+    if isinstance(error, dict):
+        error = error.get("message") or error.get("type") or error
+    return str(error)[:200]

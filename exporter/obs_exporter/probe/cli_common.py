@@ -1,0 +1,77 @@
+"""What the commands share: errors for people, option types, and lists given with commas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+class InputError(click.ClickException):
+    """Wrong usage, or input that cannot be read or reached: exit status 2, one clear line."""
+
+    exit_code = 2
+
+
+def write_output(text: str, output: str | None) -> None:
+    """Write a result to a file, or to standard output. Raises InputError."""
+    if output is None or output == "-":
+        click.echo(text, nl=not text.endswith("\n"))
+        return
+    try:
+        path = Path(output)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{output}: cannot be written: {error.strerror}") from None
+
+
+class Separated(click.ParamType[tuple[Any, ...]]):
+    """Values with commas between them, each read by ``read`` (which raises ValueError on a wrong one)."""
+
+    name = "list"
+
+    def __init__(self, read: Callable[[str], Any], what: str) -> None:
+        self._read = read
+        self._what = what
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+        """Return the values as a tuple without doubles, in the order given."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            found = tuple(dict.fromkeys(self._read(part.strip()) for part in str(value).split(",") if part.strip()))
+        except ValueError:
+            self.fail(f"{value!r}: give {self._what}, with commas between them", param, ctx)
+        if not found:
+            self.fail(f"nothing given: give {self._what}, with commas between them", param, ctx)
+        return found
+
+
+def positive_int(text: str) -> int:
+    """Read a whole number above 0. Raises ValueError."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def positive_float(text: str) -> float:
+    """Read a finite number above 0. Raises ValueError."""
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise ValueError(text)
+    return number
+
+
+def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    """Read NAME=VALUE options. Raises InputError."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"{option} {text!r}: give it as NAME=VALUE")
+        found[name.strip()] = value.strip()
+    return found

@@ -1,0 +1,304 @@
+"""The client: one thread, one epoll, many requests in flight. It measures when bytes arrive, and reads them later.
+
+What must be prompt (reading the socket, ending a request, freeing its slot) is done as events come in. What can wait
+(events, JSON, the record) is done when nothing else is ready: a burst of tokens is then read in microseconds each.
+"""
+
+from __future__ import annotations
+
+import select
+import ssl
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from obs_exporter.probe.answer import Answer
+from obs_exporter.probe.exchange import Exchange
+from obs_exporter.probe.http1 import HTTPError
+from obs_exporter.probe.outcome import Ending, Outcome
+from obs_exporter.probe.request import Endpoint
+from obs_exporter.probe.transport import Address, TLSOptions, Transport, TransportError, resolve
+
+_DIGEST_PIECES = 16
+_DIGEST_BYTES = 32 * 1024
+_BACKLOG = 512
+"""Answers that may wait while events keep coming; beyond that they are read first, so that memory is bounded."""
+_REUSE_WITHIN_NS = 1_000_000_000
+"""A connection idle for longer is not used again: the server may be about to close it: that would look a fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """``timeout_s`` limits a request from the start of its connection to the end of its body."""
+
+    timeout_s: float = 120.0
+    tls: TLSOptions = field(default_factory=TLSOptions)
+    proxy: Endpoint | None = None
+    reuse: bool = True
+    keep_text: bool = False
+
+
+class Client:
+    """Sends requests to one endpoint.
+
+    ``on_free`` is called as soon as a request has left its slot; ``on_finish`` later, once with each exchange, its
+    answer read; ``on_lag`` with the read lag in nanoseconds of every piece. ``address`` is what ``resolve`` gave.
+    Raises TransportError on an unknown host.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        options: ClientOptions,
+        on_finish: Callable[[Exchange], None],
+        on_free: Callable[[], None] = lambda: None,
+        on_lag: Callable[[int], None] = lambda _: None,
+        address: Address | None = None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._options = options
+        self._on_finish, self._on_free, self._on_lag = on_finish, on_free, on_lag
+        hop = options.proxy or endpoint
+        self._family, self._address = address or resolve(hop.host, hop.port)
+        self._context: ssl.SSLContext | None = options.tls.context() if endpoint.tls else None
+        self._tunnel = options.proxy is not None and endpoint.tls
+        self._poll = select.epoll()
+        # One offset for all: a wall clock that is set during a level must not stretch it.
+        self._wall_s = time.time() - time.perf_counter_ns() / 1e9
+        self._active: dict[int, Exchange] = {}
+        self._idle: dict[int, tuple[Transport, int]] = {}
+        self._deadlines: OrderedDict[Exchange, None] = OrderedDict()  # one timeout for all: in the order of their ends
+        self._work: deque[Exchange] = deque()
+        self._timeout_ns = int(options.timeout_s * 1e9)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests begun and not yet ended."""
+        return len(self._active)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is in flight or waits to be read."""
+        return bool(self._active or self._work)
+
+    def start(self, payload: bytes, tag: object) -> None:
+        """Begin one request. A failure to connect ends it like any other."""
+        exchange = Exchange(payload, tag, time.perf_counter_ns(), self._timeout_ns)
+        self._deadlines[exchange] = None
+        transport = self._take_idle()
+        if transport is not None:
+            exchange.transport = transport
+            self._active[transport.fd] = exchange
+            self._send(exchange, transport)
+            return
+        try:
+            transport = Transport(self._family, self._address, self._endpoint, self._context, self._tunnel)
+        except OSError as error:  # no file descriptor left
+            self._end_unsent(exchange, f"this client: {error.strerror or error}")
+            return
+        if transport.refused:
+            transport.close()
+            self._end_unsent(exchange, transport.refused)
+            return
+        exchange.transport = transport
+        self._active[transport.fd] = exchange
+        self._poll.register(transport.fd, select.EPOLLOUT | select.EPOLLIN)
+
+    def poll(self, timeout_s: float) -> None:
+        """Handle what is ready; when nothing is, read one answer's waiting pieces, else wait up to ``timeout_s``."""
+        if self._work:
+            events = self._poll.poll(0)
+            if not events:
+                self._digest(self._work.popleft())
+                return
+        else:
+            events = self._wait(timeout_s)
+        for fd, mask in events:
+            exchange = self._active.get(fd)
+            if exchange is not None:
+                self._handle(exchange, mask)
+            elif fd in self._idle:
+                self._drop_idle(fd)  # closed by the server, or bytes nobody asked for
+        while len(self._work) > _BACKLOG:
+            self._digest(self._work.popleft())
+        if self._deadlines:
+            self._expire()
+
+    def _wait(self, timeout_s: float) -> list[tuple[int, int]]:
+        """Wait for events; timeouts below 20 ms go through select, whose clock is finer than epoll's milliseconds."""
+        timeout_s = max(0.0, min(timeout_s, self._until_deadline()))
+        if 0 < timeout_s < 0.02:
+            select.select([self._poll], [], [], timeout_s)
+            timeout_s = 0
+        return self._poll.poll(timeout_s)
+
+    def _until_deadline(self) -> float:
+        if not self._deadlines:
+            return 3600.0
+        return (next(iter(self._deadlines)).deadline_ns - time.perf_counter_ns()) / 1e9
+
+    def cancel(self) -> None:
+        """End every request in flight as cancelled, and read what has come."""
+        for exchange in list(self._active.values()):
+            self._end(exchange, Ending(exchange.http.status, False, Outcome.CANCELLED, "stopped by the probe"))
+        while self._work:
+            self._digest(self._work.popleft())
+
+    def close(self) -> None:
+        """Close every connection."""
+        for exchange in self._active.values():
+            if exchange.transport is not None:
+                exchange.transport.close()
+        self._active.clear()
+        self.close_idle()
+        self._poll.close()
+
+    def close_idle(self) -> None:
+        """Close the connections that no request uses now."""
+        for fd in list(self._idle):
+            self._drop_idle(fd)
+
+    def _take_idle(self) -> Transport | None:
+        oldest_ns = time.perf_counter_ns() - _REUSE_WITHIN_NS
+        while self._idle:
+            fd, (transport, since) = self._idle.popitem()
+            if since >= oldest_ns:
+                return transport
+            self._idle[fd] = (transport, since)
+            self._drop_idle(fd)
+        return None
+
+    def _drop_idle(self, fd: int) -> None:
+        transport, _ = self._idle.pop(fd)
+        self._poll.unregister(fd)
+        transport.close()
+
+    def _handle(self, exchange: Exchange, mask: int) -> None:
+        transport = exchange.transport
+        if transport is None:
+            return
+        try:
+            if exchange.sent_ns is None:
+                self._open(exchange, transport)
+                return
+            if transport.wants_write and mask & select.EPOLLOUT:
+                transport.flush()
+                if not transport.wants_write:
+                    self._poll.modify(transport.fd, select.EPOLLIN)
+            if mask & ~select.EPOLLOUT:
+                self._read(exchange, transport)
+        except TransportError as error:
+            self._fail(exchange, str(error))
+
+    def _open(self, exchange: Exchange, transport: Transport) -> None:
+        transport.advance()
+        if transport.ready:
+            exchange.connected_ns = time.perf_counter_ns()
+            self._send(exchange, transport)
+        if exchange.ending is None:
+            self._poll.modify(transport.fd, select.EPOLLIN | (select.EPOLLOUT if transport.wants_write else 0))
+
+    def _send(self, exchange: Exchange, transport: Transport) -> None:
+        # Read before the call: the server may see the bytes before the call returns, and a time may never be too short.
+        exchange.sent_ns = time.perf_counter_ns()
+        exchange.started_at = self._wall_s + exchange.sent_ns / 1e9
+        try:
+            transport.send(exchange.payload)
+            if transport.wants_write:
+                self._poll.modify(transport.fd, select.EPOLLIN | select.EPOLLOUT)
+        except TransportError as error:
+            self._fail(exchange, str(error))
+
+    def _read(self, exchange: Exchange, transport: Transport) -> None:
+        piece = transport.read()
+        if piece is None:
+            return
+        self._on_lag(piece.lag_ns)
+        exchange.lag_ns = max(exchange.lag_ns, piece.lag_ns)
+        exchange.end_ns = piece.at_ns
+        http = exchange.http
+        if not piece.data:
+            self._closed(exchange)
+            return
+        try:
+            body = http.feed(piece.data)
+        except HTTPError as error:
+            self._end(exchange, Ending(http.status, False, Outcome.MALFORMED, str(error)))
+            return
+        if body:
+            exchange.pieces.append((piece.at_ns, body))
+            exchange.held += len(body)
+        if http.done:
+            self._end(exchange, Ending(http.status, True))
+        elif len(exchange.pieces) >= _DIGEST_PIECES or exchange.held > _DIGEST_BYTES:
+            self._queue(exchange)
+
+    def _closed(self, exchange: Exchange) -> None:
+        http = exchange.http
+        if http.end():
+            self._end(exchange, Ending(http.status, True))
+        else:
+            self._fail(exchange, "the server closed the connection")
+
+    def _fail(self, exchange: Exchange, detail: str) -> None:
+        """End a request whose connection failed: before any answer a connect failure, else a truncated answer."""
+        if exchange.http.status == 0:
+            self._end(exchange, Ending(0, False, Outcome.CONNECT, f"{detail}, before any answer"))
+        else:
+            self._end(exchange, Ending(exchange.http.status, False, None, detail))
+
+    def _end_unsent(self, exchange: Exchange, detail: str) -> None:
+        exchange.ending = Ending(0, False, Outcome.CONNECT, detail)
+        self._deadlines.pop(exchange, None)
+        exchange.end_ns = time.perf_counter_ns()
+        self._queue(exchange)
+        self._on_free()
+
+    def _end(self, exchange: Exchange, ending: Ending) -> None:
+        transport = exchange.transport
+        exchange.ending = ending
+        self._deadlines.pop(exchange, None)
+        exchange.end_ns = exchange.end_ns or time.perf_counter_ns()
+        if transport is not None:
+            del self._active[transport.fd]
+            http = exchange.http
+            if (
+                self._options.reuse
+                and ending.whole
+                and http.keep_alive
+                and not http.leftover
+                and not transport.wants_write
+            ):
+                self._idle[transport.fd] = (transport, time.perf_counter_ns())
+            else:
+                self._poll.unregister(transport.fd)
+                transport.close()
+            exchange.transport = None
+        self._queue(exchange)
+        self._on_free()
+
+    def _expire(self) -> None:
+        now = time.perf_counter_ns()
+        while self._deadlines and (exchange := next(iter(self._deadlines))).deadline_ns <= now:
+            exchange.end_ns = now
+            detail = f"not finished within {self._options.timeout_s:g} s"
+            self._end(exchange, Ending(exchange.http.status, False, Outcome.TIMEOUT, detail))
+
+    def _queue(self, exchange: Exchange) -> None:
+        if not exchange.queued:
+            exchange.queued = True
+            self._work.append(exchange)
+
+    def _digest(self, exchange: Exchange) -> None:
+        """Read the pieces of an answer that wait, and hand over an exchange that has ended."""
+        exchange.queued = False
+        if exchange.answer is None:
+            exchange.answer = Answer(exchange.http.headers.get("content-type", ""), self._options.keep_text)
+        for at_ns, body in exchange.pieces:
+            exchange.answer.feed(at_ns, body)
+        exchange.pieces.clear()
+        exchange.held = 0
+        if exchange.ending is not None:
+            exchange.answer.close(exchange.end_ns)
+            self._on_finish(exchange)

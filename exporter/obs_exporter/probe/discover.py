@@ -1,0 +1,73 @@
+"""What the target says of itself before a run: its models, and the engine's version where it has /version."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any
+
+from obs_exporter.probe.request import Endpoint
+from obs_exporter.probe.transport import TLSOptions
+
+_TIMEOUT_S = 5.0
+_MAX_BODY = 1024 * 1024
+
+
+class DiscoverError(Exception):
+    """The target does not tell; the message says what to give instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """How the target is reached."""
+
+    endpoint: Endpoint
+    tls: TLSOptions = field(default_factory=TLSOptions)
+    proxy: Endpoint | None = None
+    key: str | None = None
+
+
+def first_model(hop: Hop) -> str:
+    """Return the first model that GET /models lists. Raises DiscoverError."""
+    path = f"{hop.endpoint.path}/models"
+    try:
+        data = _get(hop, path)
+        return str(data["data"][0]["id"])
+    except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
+        reason = str(error) or error.__class__.__name__
+        raise DiscoverError(f"{hop.endpoint.url}: GET {path} names no model ({reason}): give --model") from None
+
+
+def engine_version(hop: Hop) -> str | None:
+    """Return what GET /version says (vLLM's own server has it; layers mostly do not), or None."""
+    try:
+        version = _get(hop, "/version")["version"]
+    except (OSError, HTTPException, ValueError, LookupError, TypeError):
+        return None
+    return version if isinstance(version, str) and version else None
+
+
+def _get(hop: Hop, path: str) -> Any:
+    """Return the JSON that a GET brings. Raises OSError, HTTPException or ValueError."""
+    target = hop.endpoint
+    near = hop.proxy or target
+    connection: HTTPConnection
+    if target.tls:
+        connection = HTTPSConnection(near.host, near.port, timeout=_TIMEOUT_S, context=hop.tls.context())
+        if hop.proxy is not None:
+            connection.set_tunnel(target.host, target.port)
+    else:
+        connection = HTTPConnection(near.host, near.port, timeout=_TIMEOUT_S)
+        if hop.proxy is not None:
+            path = f"http://{target.authority}{path}"
+    headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {hop.key}"} if hop.key else {})
+    try:
+        connection.request("GET", path, headers=headers)
+        response = connection.getresponse()
+        body = response.read(_MAX_BODY)
+    finally:
+        connection.close()
+    if response.status != 200:
+        raise ValueError(f"HTTP {response.status}")
+    return json.loads(body)

@@ -1,0 +1,212 @@
+"""The parts of one call of ``obs-probe run``: its options as values, and what is around the run."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from obs_exporter.probe.cli_common import InputError
+from obs_exporter.probe.discover import Hop
+from obs_exporter.probe.load import Stop
+from obs_exporter.probe.outcome import SLO
+from obs_exporter.probe.request import Endpoint, api_key, parse_endpoint
+from obs_exporter.probe.runner import Observer, ServerSide
+from obs_exporter.probe.transport import TLSOptions, resolve
+
+_SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"})
+_OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "content-type", "connection", "x-request-id"})
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The options of ``obs-probe run``, as given; their help says what they mean."""
+
+    url: str
+    model: str | None
+    scenarios: tuple[str, ...]
+    concurrency: tuple[int, ...] | None
+    rate: tuple[float, ...] | None
+    requests: int | None
+    duration: float | None
+    warmup: int
+    repeats: int
+    unique_prefix: bool
+    seed: int
+    api: str
+    max_tokens: int | None
+    ignore_eos: bool
+    min_tokens: int | None
+    temperature: float | None
+    stream: bool
+    usage: bool
+    continuous_usage: bool
+    tokenizer: str | None
+    chat_file: str | None
+    headers: tuple[str, ...]
+    api_key_env: str | None
+    timeout: float
+    fresh_connections: bool
+    proxy: str | None
+    cacert: str | None
+    cert: str | None
+    key: str | None
+    insecure: bool
+    ttft_slo: float
+    e2e_slo: float
+    tpot_slo: float | None
+    calibration: bool
+    calibrate_only: bool
+    max_client_error: float
+    output: str | None
+    listen: str | None
+    push_gateway: str | None
+    textfile: str | None
+    metrics_url: str | None
+    metrics_stack: str
+    metrics_interval: float
+    processes: int
+    shard: str | None
+    rendezvous: str | None
+    run_id: str | None
+    name: str | None
+    stack: str | None
+    stack_version: str | None
+    engine_version: str | None
+    engine_generation: str | None
+    gpu: str | None
+    settings: tuple[str, ...]
+    quiet: bool
+
+
+def hop_of(options: RunOptions) -> Hop:
+    """Return how the target is reached. Raises RequestError for a URL or a key that cannot be used."""
+    tls = TLSOptions(options.cacert, options.cert, options.key, options.insecure)
+    proxy = parse_endpoint(options.proxy) if options.proxy else None
+    return Hop(parse_endpoint(options.url), tls, proxy, api_key(options.api_key_env))
+
+
+def target_name(options: RunOptions, endpoint: Endpoint) -> str:
+    """Return what metrics and reports call the target."""
+    return options.name or endpoint.authority
+
+
+def headers_of(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Read the --header options. Raises InputError for secrets and for headers that the probe sets itself."""
+    found = []
+    for text in texts:
+        name, colon, value = text.partition(":")
+        name, value = name.strip(), value.strip()
+        if not colon or not name.replace("-", "").isalnum() or not value.isprintable():
+            raise InputError("--header: give it as 'Name: value'")
+        if name.lower() in _SECRET_HEADERS:
+            raise InputError(f"--header {name}: a secret on a command line is seen by others: use --api-key-env")
+        if name.lower() in _OWN_HEADERS:
+            raise InputError(f"--header {name}: the probe sets this one itself")
+        found.append((name, value))
+    return tuple(found)
+
+
+def raise_file_limit() -> None:
+    """Allow this process as many open connections as the system lets it have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def check_reachable(hop: Hop) -> None:
+    """Raise InputError when nothing takes connections at the target."""
+    near = hop.proxy or hop.endpoint
+    _, address = resolve(near.host, near.port)
+    try:
+        socket.create_connection(address, timeout=5).close()
+    except OSError as error:
+        raise InputError(f"{near.url}: cannot connect: {error.strerror or error}: is the server up?") from None
+
+
+def tokenizer_of(path: str | None) -> Callable[[str], int] | None:
+    """Return a function that counts tokens with a tokenizer.json. Raises InputError."""
+    if path is None:
+        return None
+    import importlib
+
+    try:
+        module: Any = importlib.import_module("tokenizers")
+    except ImportError:
+        raise InputError("--tokenizer needs the package tokenizers: pip install tokenizers") from None
+    try:
+        tokenizer = module.Tokenizer.from_file(path)
+    except Exception as error:  # noqa: BLE001 - the package raises bare Exception
+        raise InputError(f"{path}: not a tokenizer.json: {error}") from None
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def server_side_of(options: RunOptions) -> ServerSide:
+    """Return what watches the server's own page. Raises InputError."""
+    if not options.metrics_url:
+        return ServerSide()
+    from obs_exporter.probe.server_side import MAPPERS, HTTPServerSide
+
+    if options.metrics_stack not in MAPPERS:
+        raise InputError(f"--metrics-stack {options.metrics_stack!r}: use one of {', '.join(sorted(MAPPERS))}")
+    if not options.metrics_url.startswith(("http://", "https://")):
+        raise InputError(f"--metrics-url {options.metrics_url!r} is not an http or https URL")
+    return HTTPServerSide(options.metrics_url, MAPPERS[options.metrics_stack], options.metrics_interval)
+
+
+@contextmanager
+def published(options: RunOptions, slo: SLO) -> Iterator[Observer | None]:
+    """Serve the metrics while the block runs, and push or write them after it. Raises InputError."""
+    if not (options.listen or options.push_gateway or options.textfile):
+        yield None
+        return
+    from obs_exporter.probe.metrics import (
+        MetricsOutputError,
+        ProbeMetrics,
+        RunMetrics,
+        push,
+        serve_metrics,
+        write_textfile,
+    )  # fmt: skip
+
+    metrics = ProbeMetrics(slo)
+    metrics.set_slo(slo)
+    close: Callable[[], None] = lambda: None  # noqa: E731
+    try:
+        if options.listen:
+            close, port = serve_metrics(metrics, options.listen)
+            click.echo(f"metrics: http://{options.listen.rpartition(':')[0]}:{port}/metrics", err=True)
+        yield RunMetrics(metrics, target_name(options, parse_endpoint(options.url)))
+        if options.textfile:
+            write_textfile(metrics, Path(options.textfile))
+        if options.push_gateway:
+            push(metrics, options.push_gateway, "obs-probe")
+    except MetricsOutputError as error:
+        raise InputError(str(error)) from None
+    finally:
+        close()
+
+
+@contextmanager
+def stopping(stop: Stop) -> Iterator[None]:
+    """Turn the first SIGINT or SIGTERM into a stop request, which wakes the wait for events; a second one kills."""
+
+    def ask(number: int, _frame: object) -> None:
+        if stop.requested:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        stop.requested = True
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

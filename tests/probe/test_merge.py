@@ -1,0 +1,193 @@
+"""Shards: who sends what, how they meet, and that a merged result is exactly the whole run's."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from obs_exporter.probe.cli import main
+from obs_exporter.probe.lag import LagHistogram
+from obs_exporter.probe.load import Level, Stop
+from obs_exporter.probe.merge import merge_files
+from obs_exporter.probe.outcome import Outcome, Record
+from obs_exporter.probe.results import ResultError, ResultWriter, read_records
+from obs_exporter.probe.shards import Rendezvous, Shard, ShardError
+from obs_exporter.probe.summary import Accumulator, LevelKey
+
+USAGE = "usage"
+
+
+@given(st.integers(1, 9), st.integers(1, 40), st.integers(1, 200))
+def test_together_the_shards_send_every_request_once(count: int, slots: int, requests: int) -> None:
+    level = Level("short", slots, None, requests, None)
+    shards = [Shard(i, count) for i in range(count)]
+    assert sum(shard.slots(level) for shard in shards) == slots
+    assert sorted(index for shard in shards for index in shard.indexes(level)) == list(range(requests))
+    assert all(shard.slots(level) or not list(shard.indexes(level)) for shard in shards)
+
+
+@pytest.mark.parametrize("text", ["1", "4/4", "-1/4", "a/b", "1/0", "/"])
+def test_what_is_no_shard(text: str) -> None:
+    with pytest.raises(ValueError, match="not a shard"):
+        Shard.parse(text)
+
+
+def some_records(count: int, seed: int) -> list[Record]:
+    rng = random.Random(seed)
+    found = []
+    for index in range(count):
+        ok = rng.random() < 0.9
+        ttft = rng.uniform(0.01, 0.6)
+        gaps = tuple(rng.randrange(5000, 20000) for _ in range(7))
+        found.append(Record(
+            scenario="short", concurrency=4, rate=None, repeat=0, index=index, id=str(index),
+            outcome=Outcome.OK if ok else Outcome.TRUNCATED, good=ok and ttft < 0.5, started_at=1000 + index * 0.05,
+            ttft_s=ttft, last_s=ttft + sum(gaps) / 1e6, e2e_s=ttft + sum(gaps) / 1e6, tokens=8, token_source=USAGE,
+            events=8, gaps_us=gaps, ambiguous=rng.random() < 0.1,
+        ))  # fmt: skip
+    return found
+
+
+def client_side(**changes: Any) -> dict[str, Any]:
+    return {"calibrated": True, "ttft_error_p50_s": 0.0001, "ttft_error_p99_s": 0.001, "cpu_share": 0.2,
+            "lag_s": LagHistogram().to_json(), "limited": "", **changes}  # fmt: skip
+
+
+def write_shard(folder: Path, index: int, count: int, records: list[Record], **client: Any) -> Path:
+    path = folder / f"shard-{index}.json"
+    header = {
+        "run_id": "r",
+        "shard": f"{index}/{count}",
+        "seed": 0,
+        "target": {"name": "t"},
+        "load": {},
+        "slo": {"ttft_s": 0.5, "e2e_s": 10.0},
+    }
+    writer = ResultWriter(path, header)
+    accumulator = Accumulator(LevelKey("short", 4, 0.0, 0))
+    for record in records:
+        writer.record(record)
+        accumulator.add(record)
+    writer.level(accumulator.summary() | {"client": client_side(**client), "client_limited": False, "server": None})
+    writer.finish()
+    return path
+
+
+def test_the_merge_is_exact(tmp_path: Path) -> None:
+    records = some_records(200, 1)
+    paths = [write_shard(tmp_path, i, 3, records[i::3]) for i in range(3)]
+    merged = merge_files(paths, tmp_path / "all.json")
+    whole = Accumulator(LevelKey("short", 4, 0.0, 0))
+    for record in records:
+        whole.add(record)
+    (level,) = merged["levels"]
+    assert {key: level[key] for key in whole.summary()} == whole.summary()
+    assert merged["partial"] is False
+    assert {record.index for record in read_records(tmp_path / "all.requests.jsonl")} == set(range(200))
+
+
+def test_the_worst_client_speaks_for_all(tmp_path: Path) -> None:
+    records = some_records(40, 2)
+    paths = [
+        write_shard(tmp_path, 0, 2, records[::2]),
+        write_shard(tmp_path, 1, 2, records[1::2], ttft_error_p99_s=0.02, limited="slow"),
+    ]
+    (level,) = merge_files(paths, tmp_path / "all.json")["levels"]
+    assert level["client"]["ttft_error_p99_s"] == 0.02
+    assert level["client_limited"] is True
+
+
+def test_a_missing_shard_makes_it_partial(tmp_path: Path) -> None:
+    path = write_shard(tmp_path, 1, 3, some_records(20, 3))
+    merged = merge_files([path], tmp_path / "all.json")
+    assert merged["partial"] is True
+    assert "0/3, 2/3" in merged["partial_reason"]
+
+
+def test_shards_that_ran_apart_are_no_level(tmp_path: Path) -> None:
+    records = some_records(40, 4)
+    paths = [write_shard(tmp_path, 0, 2, records[:20]), write_shard(tmp_path, 1, 2, records[20:])]
+    (level,) = merge_files(paths, tmp_path / "all.json")["levels"]
+    assert level["client_limited"] is True
+    assert "--rendezvous" in level["client"]["limited"]
+
+
+def test_other_runs_are_refused(tmp_path: Path) -> None:
+    first = write_shard(tmp_path, 0, 2, some_records(4, 5))
+    second = write_shard(tmp_path, 1, 2, some_records(4, 6))
+    data = json.loads(second.read_text())
+    second.write_text(json.dumps(data | {"run_id": "other"}))
+    with pytest.raises(ResultError, match="run_id differs"):
+        merge_files([first, second], tmp_path / "all.json")
+    with pytest.raises(ResultError, match="the same shard"):
+        merge_files([first, first], tmp_path / "all.json")
+    with pytest.raises(ResultError, match="one of the shards"):
+        merge_files([first], first)
+    second.write_text(json.dumps(data | {"shard": None}))
+    with pytest.raises(ResultError, match="not a shard"):
+        merge_files([first, second], tmp_path / "all.json")
+
+
+def test_a_line_cut_by_a_crash_is_passed_over(tmp_path: Path) -> None:
+    path = write_shard(tmp_path, 0, 1, some_records(5, 7))
+    requests = tmp_path / "shard-0.requests.jsonl"
+    requests.write_text(requests.read_text()[:-30])
+    assert merge_files([path], tmp_path / "all.json")["levels"][0]["requests"] == 4
+
+
+def test_merge_command(tmp_path: Path) -> None:
+    path = write_shard(tmp_path, 0, 2, some_records(5, 8))
+    done = CliRunner().invoke(main, ["merge", str(path), "--output", str(tmp_path / "all.json")])
+    assert done.exit_code == 1
+    assert "PARTIAL" in done.output
+    bad = CliRunner().invoke(main, ["merge", str(tmp_path / "nope.json"), "--output", str(tmp_path / "all.json")])
+    assert bad.exit_code == 2
+
+
+def test_merge_waits_for_a_folder_of_shards(tmp_path: Path) -> None:
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    records = some_records(40, 9)
+    write_shard(folder, 0, 2, records[::2])
+    later = threading.Timer(0.3, write_shard, (folder, 1, 2, records[1::2]))
+    later.start()
+    done = CliRunner().invoke(main, ["merge", str(folder), "--output", str(folder / "all.json"), "--wait", "20"])
+    later.join()
+    assert done.exit_code == 0, done.output
+    assert len(list(read_records(folder / "all.requests.jsonl"))) == 40
+    empty = CliRunner().invoke(main, ["merge", str(tmp_path), "--output", str(tmp_path / "all.json")])
+    assert empty.exit_code == 2
+
+
+def test_shards_meet(tmp_path: Path) -> None:
+    times: list[float] = []
+
+    def go(index: int) -> None:
+        time.sleep(0.1 * index)
+        Rendezvous(tmp_path, "r", Shard(index, 3), 10).meet("level-0", Stop())
+        times.append(time.monotonic())
+
+    start = time.monotonic()
+    threads = [threading.Thread(target=go, args=(i,)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert min(times) - start >= 0.2
+
+
+def test_shards_that_do_not_come_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ShardError, match="only 1 of 2"):
+        Rendezvous(tmp_path, "r", Shard(0, 2), 0.05).meet("level-0", Stop())
+    (tmp_path / "file").touch()
+    with pytest.raises(ShardError, match="cannot meet"):
+        Rendezvous(tmp_path / "file", "r", Shard(0, 2), 0.05).meet("level-0", Stop())
