@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -46,8 +46,9 @@ OLD = Claims(engine_version=Known(("0.7.2",), "given"))
 
 
 @cache
-def played(phase: Any, engine: Engine = ROOMY, layer: str = "direct", **more: Any) -> Run:
-    return simulate(Config(engine=engine, layer=LAYERS[layer], phases=(phase, Idle(30.0)), **more), 5)
+def played(phase: Any, engine: Engine = ROOMY, layer: str = "direct", starved: float = 0.0, **more: Any) -> Run:
+    before = replace(LAYERS[layer], starved_s=starved)
+    return simulate(Config(engine=engine, layer=before, phases=(phase, Idle(30.0)), **more), 5)
 
 
 @dataclass
@@ -58,7 +59,6 @@ class Watch:
     face: str
     drop: Callable[..., bytes]
     settings: Settings = SLOTS
-    starved: float = 0.0
 
     def __post_init__(self) -> None:
         self.stack = STACKS["ray-serve" if self.face.startswith("ray") else self.face.split("-")[0]]
@@ -66,7 +66,7 @@ class Watch:
         self.memory = Memory()
 
     def look(self, t: float, evidence: Evidence | None = None) -> Outcome:
-        at = self.run.starved_scrape_time(t, self.starved) if self.starved else t
+        at = self.run.scrape_time(t)
         try:
             body = self.drop(self.run.page(self.face, at), *OWN_WAIT)
         except PageUnavailableError as error:
@@ -128,8 +128,8 @@ def test_bursts_between_scrapes_stay_inside_the_bounds(drop: Any) -> None:
 
 @pytest.mark.parametrize("patience", [1.0, 3.0])
 def test_a_starved_servers_samples_lie_low_and_its_bounds_hold(patience: float, drop: Any) -> None:
-    run = played(Bursts(120.0, 60, 20.0))
-    watch = Watch(run, "vllm", drop, starved=patience)
+    run = played(Bursts(120.0, 60, 20.0), starved=patience)
+    watch = Watch(run, "vllm", drop)
     last = watch.looks(every(1.0, 145.0))[-1]
     found, state = wait_of(last), watch.memory.queue
     truth, count = true_wait(run)

@@ -42,7 +42,7 @@ def test_what_needs_nothing_is_derived(stack: str, version: str, signal: str, pr
 def test_what_needs_a_log_or_a_flag_names_it(stack: str, version: str, signal: str, state: State, needs: str) -> None:
     answer = paper(stack, version, signal)
     assert answer.state is state
-    assert needs in answer.remedy
+    assert needs in answer.remedies
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_what_needs_a_log_or_a_flag_names_it(stack: str, version: str, signal: s
 def test_what_cannot_be_known_has_no_way_back(stack: str, version: str, signal: str) -> None:
     answer = paper(stack, version, signal)
     assert not answer.state.publishes
-    assert "give " not in answer.remedy or signal == "requests_waiting"
+    assert "give " not in answer.remedies or signal == "requests_waiting"
 
 
 def test_a_switch_is_better_than_a_log() -> None:
     answer = paper("ray-serve", "2.50.1", "kv_cache_capacity")
     assert answer.state is State.HIDDEN
-    assert "--engine-log" not in answer.remedy
+    assert "--engine-log" not in answer.remedies
