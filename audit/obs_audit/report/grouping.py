@@ -1,6 +1,6 @@
 """What every report for people says, in one order: what is lost and what to do first, then what is there.
 
-Signals that share a state, a reason and a remedy are one group, so that a reason is read once.
+Signals that share a state and a reason are one group, so that a reason is read once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ABSENT = (State.IDLE, State.NEVER, State.NOT_APPLICABLE)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Signals with one state, one reason and one remedy."""
+    """Signals with one state and one reason."""
 
     state: State
     answers: tuple[Answer, ...]
@@ -37,14 +37,20 @@ class Group:
         return self.answers[0].reason
 
     @property
-    def remedy(self) -> str:
-        """What to do, or ""."""
-        return self.answers[0].remedy
+    def remedies(self) -> list[str]:
+        """What to do, one way each: first what helps all of them, then what helps some, with their names."""
+        ways: dict[str, list[str]] = {}
+        for answer in self.answers:
+            for way in answer.remedy.split("; or ") if answer.remedy else []:
+                ways.setdefault(way, []).append(answer.signal.id)
+        whole = [way for way, signals in ways.items() if len(signals) == len(self.answers)]
+        parts = [f"{', '.join(signals)}: {way}" for way, signals in ways.items() if way not in whole]
+        return whole + parts
 
     @property
-    def cost(self) -> str:
-        """What the remedy costs, or ""."""
-        return self.answers[0].cost
+    def costs(self) -> list[str]:
+        """What that costs, each once."""
+        return list(dict.fromkeys(answer.cost for answer in self.answers if answer.cost))
 
     @property
     def signals(self) -> list[str]:
@@ -56,12 +62,11 @@ def groups(report: Report, wanted: Sequence[State]) -> list[Group]:
     """Return the groups of some states, in the order of those states and then of the schema."""
     found = []
     for state in wanted:
-        by_reason: dict[tuple[str, str, str], list[Answer]] = {}
+        by_reason: dict[tuple[str, str], list[Answer]] = {}
         for answer in report.answers:
             if answer.state is state:
-                key = (answer.reason, answer.remedy, report.waiver(answer.signal.id))
-                by_reason.setdefault(key, []).append(answer)
-        found += [Group(state, tuple(members), waiver) for (_, _, waiver), members in by_reason.items()]
+                by_reason.setdefault((answer.reason, report.waiver(answer.signal.id)), []).append(answer)
+        found += [Group(state, tuple(members), waiver) for (_, waiver), members in by_reason.items()]
     return found
 
 

@@ -56,7 +56,9 @@ def with_way_back(answer: Answer, stack: Stack, point: Point) -> Answer:
     way = None if answer.state in (State.IDLE, *_PUBLISHED) else stack.way_back(answer.signal.id, point)
     if way is None or not way.needs:
         return answer
-    return replace(answer, remedy="; or ".join(filter(None, (answer.remedy, f"give {way.needs}: {way.how}"))))
+    return replace(
+        answer, remedy="; or ".join(filter(None, (answer.remedy, f"let obs-exporter have {way.needs}: {way.how}")))
+    )
 
 
 def _engine_lacks(signal_id: str, state: State, point: Point) -> bool:
