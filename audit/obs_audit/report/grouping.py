@@ -171,7 +171,7 @@ def _log(report: Report) -> list[str]:
     lines = loglines.expected(case.stack, case.release, case.reading.engine_version.best, case.reading.generation)
     there = {kind for log in case.evidence.logs for kind in log.lines}
     sentences = [f"it is {place}"]
-    told = [(line.id in there, line.tells + (" (under load)" if line.load else "")) for line in lines]
+    told = [(line.id in there, line.text + (" (under load)" if line.load else "")) for line in lines]
     kinds = (("there", True), ("not there", False)) if case.evidence.logs else (("to expect there", False),)
     for word, found in kinds:
         texts = list(dict.fromkeys(text for present, text in told if present is found))
