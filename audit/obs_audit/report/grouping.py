@@ -12,7 +12,7 @@ from obs_audit import loglines
 from obs_audit.baseline import compare
 from obs_audit.findings import Finding
 from obs_audit.inventory import explained
-from obs_audit.movement import moved_at_all
+from obs_audit.movement import moved_at_all, total
 from obs_audit.verdict import Report, states
 from obs_exporter.schema import State
 from obs_exporter.stacks import STACKS, Answer
@@ -146,9 +146,21 @@ def notes(report: Report) -> list[tuple[str, list[str]]]:
     found += _watched(report)
     if report.case.movements:
         rows = [f"{m.signal}: moved by {m.moved:g}, the client counted {m.expected}" for m in report.case.movements]
-        found.append(("Exercise", rows))
+        found.append(("Exercise", rows + _provoked(report)))
     found.append(("The engine's log", _log(report)))
     return found
+
+
+def _provoked(report: Report) -> list[str]:
+    """Say how many preemptions a hard exercise provoked."""
+    case = report.case.evidence
+    if case.exercise is None or not case.exercise.hard or case.moved is None:
+        return []
+    before, after = (exhibit.reading.answer("preemptions") for exhibit in case.moved)
+    if not after.state.publishes:
+        return ["preemptions: not published, so nobody knows whether there were any"]
+    provoked = total(after) - total(before)
+    return [f"preemptions: moved by {provoked:g}" if provoked else "preemptions: none provoked, which proves nothing"]
 
 
 def _watched(report: Report) -> list[tuple[str, list[str]]]:
