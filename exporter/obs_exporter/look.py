@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from obs_exporter import derive
 from obs_exporter.config import Target
 from obs_exporter.derive import Context, Evidence, Extra, Memory, Outcome, Settings
+from obs_exporter.derive.model import AGE
 from obs_exporter.exposition import Page, Wanted, parse
 from obs_exporter.sources import endpoints
 from obs_exporter.sources.beside import Beside
@@ -122,7 +123,9 @@ class Looker:
         cadence = self._stack.cadence_of(look.reading.stack_version) if look.reading.reachable else None
         if cadence is None or now - time_of >= cadence.seconds:
             return None
-        return replace(look, seconds=0.0, page_age=now - time_of)
+        age = now - time_of
+        older = tuple(replace(one, value=one.value + age) if one.kind == AGE else one for one in look.extras)
+        return replace(look, seconds=0.0, extras=older, page_age=age)
 
     def _versions(self, now: float, timeout: float | None) -> Claims:
         """Return what the other endpoints tell, asked seldom, and never where flags have told it all."""

@@ -27,10 +27,15 @@ SIZES = (8, 16, 32, 64, 128, 256)
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What is known of one engine from its log: values by name, each with the time of its line."""
+    """What is known of one engine from its log.
+
+    ``gauges`` are values by name, each with the time of its line; ``start`` the numbers of its start-up lines, and
+    ``started`` the time of the last of them.
+    """
 
     gauges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     start: Mapping[str, float] = field(default_factory=dict)
+    started: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ def fold(view: LogView, file: str, fact: Fact, time: float) -> LogView:
     if fact.format.when == PERIODIC:
         engine = replace(engine, gauges={**engine.gauges, **{name: (value, time) for name, value in fact.values}})
     elif fact.format.when == START:
-        engine = Engine({}, {**engine.start, **dict(fact.values)})
+        engine = Engine({}, {**engine.start, **dict(fact.values)}, time)
     return replace(view, engines={**view.engines, key: engine})
 
 

@@ -1,6 +1,7 @@
-"""Ask the GPU driver through NVML (package ``pynvml``, extra ``gpu``). What it cannot tell is a value with a reason.
+"""Ask the GPU driver through NVML (module ``pynvml``, extra ``gpu``). What it cannot tell is a value with a reason.
 
-The package is imported when a GPU is first asked for, since most exporters run where there is none.
+The module is that of NVIDIA's own package nvidia-ml-py; the package called pynvml only warns and loads it. It is
+imported when a GPU is first asked for, since most exporters run where there is none.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from obs_exporter.schema import State
 log = logging.getLogger(__name__)
 
 NO_PACKAGE = Lack(
-    State.HIDDEN, "the Python package pynvml is not installed",
+    State.HIDDEN, "the Python package nvidia-ml-py is not installed",
     remedy="pip install 'llm-serving-observability[gpu]'",
 )  # fmt: skip
 WSL2_FIELDS = "WSL2's driver does not tell it (DCGM's profiling fields do not exist there either)"

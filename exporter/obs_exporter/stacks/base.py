@@ -20,7 +20,8 @@ LAYER_SIGNALS = frozenset(signal_id for signal_id, signal in BY_ID.items() if si
 GPU_RULE = Rule(
     GPU_SIGNALS, State.NEVER,
     "neither the engine nor the layer publishes device metrics",
-    remedy="run NVIDIA's dcgm-exporter beside it and join on the node",
+    remedy="give --gpu to an exporter on the GPU's machine, or run NVIDIA's dcgm-exporter and join on the node (its "
+    "profiling fields DCGM_FI_PROF_* do not exist under WSL2)",
     cost="one pod a node, and its page to scrape",
     source="metric modules of vLLM 0.4.3 to 0.33.0",
 )  # fmt: skip

@@ -189,3 +189,18 @@ def test_rays_own_histogram_holds_seconds(ray: bytes, watch: Callable[..., Any])
     (histogram,) = answer.series
     assert isinstance(histogram, Histogram)
     assert histogram.sum / histogram.count == pytest.approx(1.9, abs=0.01)
+
+
+def test_the_newest_start_counts_where_logs_of_dead_workers_remain(watch: Callable[..., Any], ray: bytes) -> None:
+    view = view_of("GPU KV cache size: 999,999 tokens", file="worker-b.out", time=-500.0)
+    view = view_of("GPU KV cache size: 247,024 tokens", file="worker-a.out", time=-5.0, view=view)
+    answer = watch("ray-serve").see(ray, 0.0, Evidence(view)).reading.answer("kv_cache_capacity")
+    assert values(answer) == {"": 247_024}
+
+
+def test_an_idle_engine_beside_a_dead_one_is_idle_not_gone(watch: Callable[..., Any], ray: bytes) -> None:
+    view = view_of(_V0.format(1, 4, 12, 87.5), file="alive.log", time=-100.0)
+    evidence = Evidence(view, gone=("dead.log",))
+    answer = watch("ray-serve").see(ray, 0.0, evidence).reading.answer("kv_cache_usage")
+    assert answer.state is Known.STALE
+    assert "idle" in answer.reason

@@ -115,3 +115,17 @@ def test_a_refused_gpu_says_what_to_do() -> None:
     found = list(answers(Gpus(Driver(nvmlDeviceGetMemoryInfo="NoPermission"), wsl2=False).read()))
     assert found[0].state is State.HIDDEN
     assert found[0].remedy
+
+
+def test_the_real_binding_is_understood_with_or_without_a_driver() -> None:
+    """NVIDIA's package is among the test dependencies; whether a driver is here, the machine decides."""
+    gpus = Gpus()
+    reading = gpus.read()
+    gpus.close()
+    if reading.lack is not None:
+        assert reading.lack.state is State.NOT_APPLICABLE
+    assert [answer.signal.id for answer in answers(reading)] == [
+        "gpu_memory_used",
+        "gpu_memory_total",
+        "gpu_utilization",
+    ]

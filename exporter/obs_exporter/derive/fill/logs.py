@@ -71,11 +71,11 @@ def _stale(draft: Draft, signal: str, seen: bool, context: Context) -> None:
     evidence = context.evidence
     if before.state in (State.IDLE, State.UNREACHABLE):
         return
-    if evidence.gone:
-        reason = "the log that had it is gone"
-    elif seen:
+    if seen:
         limit = context.settings.stale_after
         reason = f"the engine's log has no periodic line of the last {limit:g} s: it writes none when idle"
+    elif evidence.gone:
+        reason = "the log that had it is gone"
     elif evidence.problems:
         draft.put(replace(before, reason=f"{before.reason}; the log cannot be read: {evidence.problems[0]}"))
         return
@@ -85,15 +85,18 @@ def _stale(draft: Draft, signal: str, seen: bool, context: Context) -> None:
 
 
 def _at_start(draft: Draft, signal: str, view: LogView, context: Context) -> None:
-    """Publish what the start-up lines say: it holds until the engine starts again."""
+    """Publish what the start-up lines say: it holds until the engine starts again.
+
+    Of several files the one with the newest start counts: logs of workers that are gone may still lie there.
+    """
     found: dict[Labels, float] = {}
-    for (_, index), engine in view.engines.items():
+    for (_, index), engine in sorted(view.engines.items(), key=lambda item: (item[1].started, item[0])):
         if signal == "kv_cache_capacity":
             value = capacity(engine.start, context.settings.block_size)
         else:
             value = engine.start.get(signal)
         if value is not None:
-            _combine(found, labelled(draft.model, index), value, signal)
+            found[labelled(draft.model, index)] = value
     if found:
         _put(draft, signal, "the engine's start-up log line", _scalars(found))
 
