@@ -46,13 +46,21 @@ def _series(
     try:
         for number in range(requests):
             prompt = f"Client {client}, question {number}: name {number + 3} rivers and say where they end."
-            try:
-                answers.append(session.ask(prompt, tokens))
-            except FetchError as error:
-                answers.append(error)
+            answer = _answer(session, prompt, tokens)
+            while isinstance(answer, FetchError) and answer.reason == "bad_request" and tokens > TOKENS:
+                tokens //= 2  # longer than the model's context: such a request never reached the engine
+                answer = _answer(session, prompt, tokens)
+            answers.append(answer)
     finally:
         session.close()
     return answers
+
+
+def _answer(session: Client, prompt: str, tokens: int) -> Usage | FetchError:
+    try:
+        return session.ask(prompt, tokens)
+    except FetchError as error:
+        return error
 
 
 def counted(answers: list[Usage | FetchError], *, hard: bool) -> Exercise:

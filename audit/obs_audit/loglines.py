@@ -1,7 +1,7 @@
-"""The engine's log: where each stack keeps it, which lines can be expected there, and what was found in a given log.
+"""The engine's log: where each stack keeps it, what can be expected there, and what was found in a given log.
 
-Only the matched part of a line is kept: a log can hold prompts and keys. Formats were read in the source distributions
-of vLLM 0.2.7 to 0.33.0 and seen in the logs of 0.29.0 and 0.32.0.
+The formats of lines are those of ``obs_exporter.stacks.log_lines``; here stands what they tell a reader, and where.
+Only the matched part of a line is kept: a log can hold prompts and keys.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from obs_exporter.stacks.log_lines import BLOCKS, ENGINE_START, FORMATS, Format
 from obs_exporter.stacks.versions import matches
 
 SETTINGS = ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size", "gpu_memory_utilization",
@@ -17,73 +18,72 @@ SETTINGS = ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_si
             "kv_cache_dtype", "disable_log_stats")  # fmt: skip
 """Settings that are read from the line of arguments; no other argument is kept (one of them is the API key)."""
 
-_MARKERS = ("LLM engine (v", "max_seq_len=", "blocks: ", "KV cache", "Maximum concurrency", "Avg prompt",
-            "is preempted", "V0 Engine", "AsyncLLM created", "Metrics not supported", "non-default args")  # fmt: skip
-"""Text of which every known line has some: a log of gigabytes is searched for these first."""
-
-_ARGUMENT = re.compile(r"'({})': ('[\w.-]*'|[\w.]+)".format("|".join(SETTINGS)))
-
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line that the engine can write.
+class Telling:
+    """Something that lines of the log tell.
 
-    ``generation`` is "" where both have it. ``stacks`` are those under which it appears ("" bounds nothing):
-    pairs of stack and the specifier of its versions. ``load`` says that it needs traffic to appear.
+    ``names`` are the fields of the formats that tell it. ``stacks`` are those under which the engine writes it, with
+    the specifier of their versions and the engine's generation ("" bounds nothing); none means all. ``load``: it needs
+    traffic to appear.
     """
 
     id: str
-    pattern: re.Pattern[str]
-    tells: str
-    generation: str = ""
-    engine: str = ""
-    stacks: tuple[tuple[str, str], ...] = ()
+    text: str
+    names: frozenset[str]
+    stacks: tuple[tuple[str, str, str], ...] = ()
     load: bool = False
-    expected: bool = True
 
     def expected_at(self, stack: str, release: str, engine: str, generation: str) -> bool:
-        """Whether the line is to be expected of a stack and an engine of these versions."""
-        if not self.expected or (self.generation and generation != self.generation):
-            return False
-        if self.engine and not (engine and matches(self.engine, engine)):
-            return False
-        bounds = dict(self.stacks)
-        return not bounds or (stack in bounds and (not release or matches(bounds[stack], release)))
+        """Whether a line that tells it is to be expected of a stack and an engine of these versions."""
+        written = any(
+            generation in form.generation and bool(engine) and matches(form.versions, engine) for form in self.formats
+        )
+        here = not self.stacks or any(
+            stack == name and generation == wanted and (not release or matches(specifier, release))
+            for name, specifier, wanted in self.stacks
+        )
+        return written and here
+
+    @property
+    def formats(self) -> list[Format]:
+        """The formats of vLLM's own lines that tell it."""
+        return [
+            form
+            for form in FORMATS
+            if form.generation and "Ray" not in form.versions and self.names & {field.name for field in form.fields}
+        ]
 
 
-_V0_STACKS = (("vllm", ""), ("kserve", ""), ("triton", "<25.10"), ("ray-serve", "<2.48"))
-
-LINES: tuple[Line, ...] = (
-    Line("engine_start", re.compile(r"Initializing an? (?:V\d )?LLM engine \(v[\w.+-]+\)"),
-         "the engine's version and generation"),
-    Line("context_length", re.compile(r"\bmax_seq_len=\d+"), "the context length that took effect (max_model_len)"),
-    Line("kv_blocks", re.compile(r"# \w+ blocks: \d+(?:, # CPU blocks: \d+)?"), "the size of the KV cache in blocks",
-         generation="V0"),
-    Line("kv_blocks_v1", re.compile(r"# GPU blocks: \d+(?!\d|, #)"), "the size of the KV cache in blocks",
-         generation="V1", engine="<0.8"),
-    Line("kv_size", re.compile(r"\w+ KV cache size: [\d,]+ tokens"), "the size of the KV cache in tokens",
-         generation="V1", engine=">=0.8"),
-    Line("max_concurrency", re.compile(r"Maximum concurrency for [\d,]+ tokens per request: [\d.]+x"),
-         "how many requests of full length fit into the KV cache", generation="V0", engine=">=0.6.3"),
-    Line("max_concurrency", re.compile(r"Maximum concurrency for [\d,]+ tokens per request: [\d.]+x"),
-         "how many requests of full length fit into the KV cache", generation="V1", engine=">=0.8"),
-    Line("periodic", re.compile(r"Avg prompt throughput: [\d.]+ tokens/s.*?KV cache usage: [\d.]+%"),
-         "running, waiting and KV cache usage, every 5 s while busy", generation="V0", stacks=_V0_STACKS, load=True),
-    Line("periodic", re.compile(r"Avg prompt throughput: [\d.]+ tokens/s.*?KV cache usage: [\d.]+%"),
-         "running, waiting and KV cache usage, every 10 s while busy", generation="V1", stacks=(("vllm", ""),),
-         load=True),
-    Line("preemption", re.compile(r"is preempted by [\w.]+ mode.*?total_num_cumulative_preemption=\d+"),
-         "the number of preemptions, once for every 50 (V0 only: V1 writes none)", generation="V0",
-         engine=">=0.4.3", load=True, expected=False),
-    Line("v0_fallback", re.compile(r"Engine in background thread is experimental[^.]*\. Falling back to V0 Engine"),
-         "that the V0 engine runs in place of V1", stacks=(("triton", ">=25.04,<25.10"),), expected=False),
-    Line("log_off", re.compile(r"AsyncLLM created with api_server_count more than 1; disabling stats logging"),
-         "that several API servers run and the periodic line is off", expected=False),
-    Line("metrics_unsupported", re.compile(r"\[vllm\] Metrics not supported"),
-         "that Triton's own metrics are off, so that the backend cannot export any", stacks=(("triton", ""),),
-         expected=False),
-    Line("arguments", _ARGUMENT, "the arguments that differ from the defaults", expected=False),
+EXPECTED: tuple[Telling, ...] = (
+    Telling("engine_start", "the engine's version and generation", frozenset({ENGINE_START})),
+    Telling("kv_capacity", "the size of the KV cache", frozenset({"kv_cache_capacity", BLOCKS})),
+    Telling("max_concurrency", "how many requests of full length fit into it", frozenset({"kv_cache_max_concurrency"})),
+    Telling("periodic", "running, waiting and KV cache usage, every few seconds while busy",
+            frozenset({"requests_running"}),
+            (("vllm", "", "V0"), ("vllm", "", "V1"), ("kserve", "", "V0"), ("triton", "<25.10", "V0"),
+             ("ray-serve", "<2.48", "V0")), load=True),
 )  # fmt: skip
+"""What to look for in a log. The V1 engine writes its periodic line only where somebody asks for it: vLLM's own server
+does, Triton and Ray Serve never do; KServe was not read for it."""
+
+PREEMPTION = Telling("preemption", "the number of preemptions, once for every 50", frozenset({"preemptions"}))
+"""Not to be expected: V0 writes it when it has to preempt, V1 never does."""
+
+_SIGNALS = tuple(
+    (telling.id, form.marker, form.pattern) for telling in (*EXPECTED, PREEMPTION) for form in telling.formats
+)
+
+FURTHER: tuple[tuple[str, str, re.Pattern[str]], ...] = (
+    ("context_length", "max_seq_len=", re.compile(r"\bmax_seq_len=\d+")),
+    ("v0_fallback", "V0 Engine",
+     re.compile(r"Engine in background thread is experimental[^.]*\. Falling back to V0 Engine")),
+    ("log_off", "AsyncLLM created",
+     re.compile(r"AsyncLLM created with api_server_count more than 1; disabling stats logging")),
+    ("metrics_unsupported", "Metrics not supported", re.compile(r"\[vllm\] Metrics not supported")),
+    ("arguments", "non-default args", re.compile(r"'({})': ('[\w.-]*'|[\w.]+)".format("|".join(SETTINGS)))),
+)  # fmt: skip
+"""Lines that carry no signal and say what is wrong, or what took effect: id, text that every such line has, pattern."""
 
 PLACES: tuple[tuple[str, str, str], ...] = (
     ("vllm", "", "the server's standard output"),
@@ -105,17 +105,15 @@ def place(stack: str, release: str) -> str:
     return next(fitting, "")
 
 
-def expected(stack: str, release: str, engine: str, generation: str) -> list[Line]:
-    """Return the lines to expect, in the order of the table."""
-    return [line for line in LINES if line.expected_at(stack, release, engine, generation)]
+def expected(stack: str, release: str, engine: str, generation: str) -> list[Telling]:
+    """Return what a log of these versions should tell, in the order of the table."""
+    return [telling for telling in EXPECTED if telling.expected_at(stack, release, engine, generation)]
 
 
 def excerpt(lines: Iterable[str]) -> str:
-    """Keep what the table knows of a log: ``NUMBER: text``, the first and the last match of each kind of line."""
+    """Keep what the tables know of a log: ``NUMBER: text``, the first and the last match of each kind of line."""
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for number, text in enumerate(lines, 1):
-        if not any(marker in text for marker in _MARKERS):
-            continue
         for kind, match in _matches(text):
             key = (kind, match.split(":")[0] if kind == "arguments" else "")
             kept = found.setdefault(key, [])
@@ -126,10 +124,16 @@ def excerpt(lines: Iterable[str]) -> str:
     return "".join(f"{number}: {text}\n" for number, text in rows)
 
 
-def _matches(text: str) -> Iterator[tuple[str, str]]:
-    for line in LINES:
-        for match in line.pattern.finditer(text):
-            yield line.id, match.group()
+def _matches(text: str, excerpted: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield (kind, matched part) of a line; of an excerpt the marker may have been outside the matched part."""
+    for kind, marker, pattern in _SIGNALS:
+        match = pattern.search(text) if marker in text else None
+        if match is not None:
+            yield kind, match.group()
+    for kind, marker, pattern in FURTHER:
+        if excerpted or marker in text:
+            for match in pattern.finditer(text):
+                yield kind, match.group()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,7 @@ def read(source: str, text: str) -> Found:
     lines: dict[str, list[str]] = {}
     settings: dict[str, str] = {}
     for row in text.splitlines():
-        for kind, match in _matches(row):
+        for kind, match in _matches(row, excerpted=True):
             if row not in lines.setdefault(kind, []):
                 lines[kind].append(row)
             if kind == "arguments":

@@ -61,7 +61,7 @@ def cell(answer: Answer) -> Cell:
 def readings(stack: str) -> tuple[tuple[str, Reading], ...]:
     """Return what a stack does on paper at each release, oldest first."""
     table = STACKS[stack]
-    return tuple((release, read_paper(table, _claims(table, release))) for release in table.releases)
+    return tuple((release, read_paper(table, _claims(table, release), regained=False)) for release in table.releases)
 
 
 def _claims(stack: Stack, release: str) -> Claims:

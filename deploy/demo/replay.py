@@ -28,6 +28,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from obs_exporter.demo import staged
+
+LIVE_CLIENTS = 4
+"""Clients of each simulated stack besides the probe."""
+
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
 BIN = Path(sys.executable).parent
@@ -172,6 +177,22 @@ def show_summary(console: Console, folder: Path) -> None:
     console.print(table)
 
 
+def show_live(console: Console, folder: Path) -> None:
+    """Load two simulated stacks with the probe, bare and behind Ray, and say what the users felt."""
+    console.rule("[bold]live: simulated stacks under load, measured by obs-probe[/bold]")
+    with staged(LIVE_CLIENTS) as stage:
+        for name in ("vllm", "ray-serve"):
+            output = folder / f"{name}.json"
+            command = [str(BIN / "obs-probe"), "run", "--url", f"{stage.apis[name]}/v1", "--concurrency", "8",
+                       "--requests-per-level", "16", "--max-tokens", "12", "--repeats", "1", "--no-calibration",
+                       "--output", str(output)]  # fmt: skip
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            level = json.loads(output.read_text(encoding="utf-8"))["levels"][0]
+            said = f"TTFT p50 {level['ttft_s']['p50']:.2f} s, p95 {level['ttft_s']['p95']:.2f} s"
+            console.print(f"{name}: {said}, goodput {level['goodput']:.0%}", highlight=False)
+    console.print("obs-exporter demo keeps such stacks running, with the exporter on them.")
+
+
 def main() -> int:
     """Run the demo; Ctrl-C ends it clean."""
     console = Console(width=None if sys.stdout.isatty() else 160)
@@ -185,6 +206,7 @@ def main() -> int:
             show_schema(console, replay, url)
             show_audits(console, folder)
             show_summary(console, folder)
+            show_live(console, folder)
     except KeyboardInterrupt:
         console.print("\nstopped")
         return 130

@@ -11,6 +11,7 @@ import click
 from obs_exporter import options
 from obs_exporter._version import __version__
 from obs_exporter.errors import InputError
+from obs_exporter.simulator.cli import simulate
 
 
 @click.group(context_settings=options.CONTEXT)
@@ -140,6 +141,43 @@ def check_config(file: Path) -> None:
     click.echo(f"{file}: fine, {len(config.targets)} target(s)")
     for target in config.targets:
         click.echo(f"  {target.name}: {target.stack} at {redacted(metrics_url(target.access.url))}")
+
+
+@main.command()
+@click.option(
+    "--listen",
+    default="127.0.0.1:0",
+    metavar="HOST:PORT",
+    show_default=True,
+    help="Where the exporter serves, e.g. --listen 127.0.0.1:9750; port 0 takes a free one.",
+)
+@click.option(
+    "--clients",
+    default=10,
+    type=click.IntRange(0, 64),
+    show_default=True,
+    help="Clients that load each stack, e.g. --clients 0 to load them yourself.",
+)
+@click.option(
+    "--seconds", default=0.0, type=click.FloatRange(min=0),
+    help="End after so long, e.g. --seconds 30 (default: Ctrl-C).",
+)  # fmt: skip
+def demo(listen: str, clients: int, seconds: float) -> None:
+    """Run four simulated stacks under load, with the exporter on them."""
+    from obs_exporter.demo import staged
+    from obs_exporter.serving import until_stopped
+
+    try:
+        with staged(clients, _address(listen)) as stage:
+            click.echo(f"metrics of all four: {stage.metrics}/metrics, states: {stage.metrics}/", err=True)
+            for name, url in stage.apis.items():
+                click.echo(f"{name}: {url}/metrics; load it: obs-probe run --url {url}/v1 --concurrency 1,8", err=True)
+            until_stopped(seconds)
+    except OSError as error:
+        raise InputError(f"cannot listen on {listen}: {error.strerror or error}") from None
+
+
+main.add_command(simulate)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -25,14 +25,19 @@ def serve_until_stopped(targets: tuple[Target, ...], address: tuple[str, int]) -
         server = bind(App(collector), address)
     except OSError as error:
         raise InputError(f"cannot listen on {address[0]}:{address[1]}: {error.strerror or error}") from None
-    stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
     run_in_thread(server)
     collector.sample()
     host, port = server.server_address[:2]
     click.echo(f"obs-exporter: {len(targets)} target(s), serving http://{host!s}:{port}/metrics", err=True)
-    stopped.wait()
+    until_stopped()
     server.shutdown()
     server.server_close()
     collector.close()
+
+
+def until_stopped(seconds: float = 0.0) -> None:
+    """Wait for SIGINT or SIGTERM, or until so many seconds are over (0: no end)."""
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    stopped.wait(seconds or None)

@@ -11,6 +11,8 @@ import pytest
 from click.testing import Result
 
 from obs_audit import exercise
+from obs_exporter.simulator import Config, Engine
+from obs_exporter.simulator.live import LiveOptions, LiveThread
 
 Run = Callable[..., Result]
 
@@ -88,6 +90,21 @@ def test_a_hard_exercise_has_many_clients(run: Run, engine: Any, monkeypatch: py
     assert report["exercise"]["hard"]
     assert engine.requests == 16
     assert about(report, *EXERCISE) == []
+
+
+def test_on_an_engine_with_a_small_cache_the_counters_agree_and_a_hard_exercise_preempts(run: Run) -> None:
+    engine = Engine(
+        max_num_seqs=8, num_blocks=17, max_model_len=256, step_s=0.002, prefill_token_s=0.0, decode_seq_s=0.0
+    )
+    with LiveThread(Config(engine=engine), LiveOptions()) as live:
+        flags = ("--stack", "vllm", "--url", live.url, "--exercise", live.url, "--model", "tiny")
+        small = json.loads(run(*flags, "--format", "json").stdout)
+        assert about(small, *EXERCISE) == []
+        assert small["exercise"]["requests"] == exercise.REQUESTS
+        said = run(*flags, "--exercise-hard").output
+    assert "96 requests answered, 0 failed" in said
+    assert "preemptions: moved by " in said
+    assert "moved_wrong" not in said
 
 
 def test_stored_with_the_evidence_it_is_judged_alike(run: Run, engine: Any, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_old_lines_are_known() -> None:
         b"INFO Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 2.0 tokens/s, Running: 1 reqs, "
         b"Swapped: 0 reqs, Pending: 3 reqs, GPU KV cache usage: 37.5%, CPU KV cache usage: 0.0%.\n"
     )
-    assert {"engine_start", "kv_blocks", "preemption", "periodic"} <= set(log.lines)
+    assert {"engine_start", "kv_capacity", "preemption", "periodic"} <= set(log.lines)
 
 
 def test_the_wrong_log_is_named_as_such(run: Run, tmp_path: Path) -> None:

@@ -85,8 +85,8 @@ def test_never_below_the_truth(
 
 
 def test_constructed_goodput_is_exact(put: Put, start_truth: Callable[..., TruthProcess]) -> None:
-    server = start_truth(Profile(0.01, 0.001, 4), "--slow-share", "0.63", "--slow-ttft", "0.9")
-    got = put(server, slots=50, requests=200, slo=SLO(ttft_s=0.5))
+    server = start_truth(Profile(0.01, 0.001, 4), "--slow-share", "0.63", "--slow-ttft", "0.8")
+    got = put(server, slots=200, requests=200, slo=SLO(ttft_s=0.5))
     assert sum(record.good for record in got.records) == 200 * 37 // 100
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
+import os
 import re
+import shutil
+import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ from obs_exporter.probe.report.charts import nice_step, svg
 from obs_exporter.probe.report.document import Chart, Document, Line, Table, Text
 from obs_exporter.probe.versions import engine_generation
 
+CHROMIUM = shutil.which("chromium")
 DATA = Path(__file__).parents[1] / "data" / "reference-study"
 
 
@@ -268,3 +273,26 @@ def test_wrong_input_is_told(tmp_path: Path, arguments: list[str], words: str) -
 
 def test_scenarios_command() -> None:
     assert "shared-prefix" in invoke("scenarios").output
+
+
+@pytest.mark.skipif(not CHROMIUM and not os.environ.get("CI"), reason="no chromium here; Debian's package has it")
+@pytest.mark.parametrize("width", [390, 1300])
+def test_nothing_sticks_out_in_a_browser(tmp_path: Path, width: int) -> None:
+    assert CHROMIUM, "chromium is missing"
+    page = render(result(level(1), level(8), level(64)), "html", result(level(1), level(64), name="bare"))
+    script = (
+        "<script>addEventListener('load', () => parent.postMessage([document.documentElement.scrollWidth,"
+        "document.querySelectorAll('svg polyline').length].join(' '), '*'))</script>"
+    )
+    outer = tmp_path / "outer.html"
+    outer.write_text(
+        "<!doctype html><body><script>addEventListener('message', e => document.body.dataset.seen = e.data)</script>"
+        f'<iframe width="{width}" height="900" style="border:0" srcdoc="{html.escape(page + script)}"></iframe>'
+    )
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom")
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    done = subprocess.run([CHROMIUM, *flags, profile, outer.as_uri()], capture_output=True, text=True, timeout=60)
+    seen = re.search(r'data-seen="(\d+) (\d+)"', done.stdout)
+    assert seen, done.stdout[-500:] + done.stderr[-500:]
+    assert int(seen[1]) <= width
+    assert int(seen[2]) == 9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -115,5 +116,11 @@ def test_pages_that_cannot_be_read_are_counted() -> None:
     assert found["signals"]["ttft"]["value"] is None
     down = fetch("http://127.0.0.1:1/metrics")
     assert "refused" in down.error
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=lambda: listener.accept()[0].close())
+        thread.start()
+        gone = fetch(f"http://127.0.0.1:{listener.getsockname()[1]}/metrics")
+        thread.join()
+    assert gone.error
     with pytest.raises(PageError):
         read_schema_page("a{b 1")

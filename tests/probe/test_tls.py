@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 import trustme
+from click.testing import CliRunner
 
+from obs_exporter.probe.cli import main
 from obs_exporter.probe.client import ClientOptions
 from obs_exporter.probe.outcome import Outcome
 from obs_exporter.probe.request import Shape, parse_endpoint
+from obs_exporter.probe.results import read_result
 from obs_exporter.probe.transport import TLSOptions, TransportError
 from obs_exporter.probe.truth.process import TruthProcess
 
@@ -159,3 +162,22 @@ def test_a_proxy_that_refuses(put: Put, tls_front: _Front) -> None:
         got = put(tls_front, "healthy", slots=1, requests=1, options=options)
     assert got.records[0].outcome is Outcome.CONNECT
     assert "refused the tunnel" in got.records[0].detail
+
+
+def test_the_command_through_a_proxy_plain_and_over_tls(
+    truth_server: TruthProcess, tls_front: _Front, ca_file: str, tmp_path: Path
+) -> None:
+    output = tmp_path / "x.json"
+    common = ["--concurrency", "2", "--requests-per-level", "4", "--repeats", "1", "--output", str(output)]
+    with _relay(_proxy, None) as port:
+        proxy = ["--proxy", f"http://127.0.0.1:{port}"]
+        done = CliRunner().invoke(main, ["run", "--url", truth_server.url, *proxy, *common, "--no-calibration"])
+        assert done.exit_code == 0, done.output
+        assert read_result(output)["levels"][0]["goodput"] == 1.0
+        far = ["run", "--url", tls_front.url, "--cacert", ca_file, *proxy, *common]
+        done = CliRunner().invoke(main, far)
+    assert done.exit_code == 0, done.output
+    result = read_result(output)
+    assert result["levels"][0]["goodput"] == 1.0
+    assert result["target"]["model"] == "truth"
+    assert any("without TLS" in note for note in result["notes"])

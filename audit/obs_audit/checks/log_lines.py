@@ -31,7 +31,7 @@ def find(case: Case) -> Iterator[Finding]:
     missing = [line for line in lines if line.id not in there and not line.load]
     source = ", ".join(log.source for log in logs[:3])
     if missing:
-        told = "; ".join(dict.fromkeys(line.tells for line in missing))
+        told = "; ".join(dict.fromkeys(line.text for line in missing))
         message = f"not in it: {number(len(missing), 'start-up line')} of the engine, to tell {told}"
         yield Finding("log_lines", Severity.WARNING, "", message, f"the engine's log is {place}", source)
     if "log_off" in there:

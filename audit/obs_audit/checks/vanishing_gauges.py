@@ -21,8 +21,9 @@ def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for the releases that do so."""
     if case.stack != "ray-serve" or not case.release or not _bridged(case):
         return
-    if matches(">=2.52,<2.57", case.release):
-        message = f"Ray {case.release} clears every gauge at each scrape: two scrapers take them from each other"
+    cadence = case.evidence.stack.cadence_of(case.reading.stack_version)
+    if cadence is not None:
+        message = f"Ray {case.release}: {cadence.reason}"
         yield Finding("vanishing_gauges", Severity.WARNING, "", message, _REMEDY, case.source)
     elif matches(">=2.57", case.release):
         message = f"Ray {case.release} drops a gauge 20 s after the last engine step: an idle engine shows none"

@@ -95,7 +95,7 @@ def interpret(bundle: Bundle) -> Evidence:
     return Evidence(
         stack,
         exhibits,
-        read_paper(stack, claims),
+        read_paper(stack, claims, regained=False),
         documents,
         logs=tuple(loglines.read(piece.source, _text(piece)) for piece in bundle.of(Role.ENGINE_LOG)),
         discovery=_discovery(bundle),

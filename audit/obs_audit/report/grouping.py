@@ -1,6 +1,6 @@
 """What every report for people says, in one order: what is lost and what to do first, then what is there.
 
-Signals that share a state, a reason and a remedy are one group, so that a reason is read once.
+Signals that share a state and a reason are one group, so that a reason is read once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from obs_audit import loglines
 from obs_audit.baseline import compare
 from obs_audit.findings import Finding
 from obs_audit.inventory import explained
-from obs_audit.movement import moved_at_all
+from obs_audit.movement import moved_at_all, total
 from obs_audit.verdict import Report, states
 from obs_exporter.schema import State
 from obs_exporter.stacks import STACKS, Answer
@@ -25,7 +25,7 @@ ABSENT = (State.IDLE, State.NEVER, State.NOT_APPLICABLE)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Signals with one state, one reason and one remedy."""
+    """Signals with one state and one reason."""
 
     state: State
     answers: tuple[Answer, ...]
@@ -37,23 +37,20 @@ class Group:
         return self.answers[0].reason
 
     @property
-    def remedy(self) -> str:
-        """What to do, or ""."""
-        return self.answers[0].remedy
-
-    @property
-    def alternatives(self) -> list[str]:
-        """Other ways back, each with the signals it is for where it is not for all."""
+    def remedies(self) -> list[str]:
+        """What to do, one way each: first what helps all of them, then what helps some, with their names."""
         ways: dict[str, list[str]] = {}
         for answer in self.answers:
-            if answer.alternative:
-                ways.setdefault(answer.alternative, []).append(answer.signal.id)
-        return [way if len(ids) == len(self.answers) else f"for {', '.join(ids)}: {way}" for way, ids in ways.items()]
+            for way in filter(None, (answer.remedy, answer.alternative)):
+                ways.setdefault(way, []).append(answer.signal.id)
+        whole = [way for way, signals in ways.items() if len(signals) == len(self.answers)]
+        parts = [f"{', '.join(signals)}: {way}" for way, signals in ways.items() if way not in whole]
+        return whole + parts
 
     @property
-    def cost(self) -> str:
-        """What the remedy costs, or ""."""
-        return self.answers[0].cost
+    def costs(self) -> list[str]:
+        """What that costs, each once."""
+        return list(dict.fromkeys(answer.cost for answer in self.answers if answer.cost))
 
     @property
     def signals(self) -> list[str]:
@@ -65,12 +62,11 @@ def groups(report: Report, wanted: Sequence[State]) -> list[Group]:
     """Return the groups of some states, in the order of those states and then of the schema."""
     found = []
     for state in wanted:
-        by_reason: dict[tuple[str, str, str], list[Answer]] = {}
+        by_reason: dict[tuple[str, str], list[Answer]] = {}
         for answer in report.answers:
             if answer.state is state:
-                key = (answer.reason, answer.remedy, report.waiver(answer.signal.id))
-                by_reason.setdefault(key, []).append(answer)
-        found += [Group(state, tuple(members), waiver) for (_, _, waiver), members in by_reason.items()]
+                by_reason.setdefault((answer.reason, report.waiver(answer.signal.id)), []).append(answer)
+        found += [Group(state, tuple(members), waiver) for (_, waiver), members in by_reason.items()]
     return found
 
 
@@ -150,9 +146,21 @@ def notes(report: Report) -> list[tuple[str, list[str]]]:
     found += _watched(report)
     if report.case.movements:
         rows = [f"{m.signal}: moved by {m.moved:g}, the client counted {m.expected}" for m in report.case.movements]
-        found.append(("Exercise", rows))
+        found.append(("Exercise", rows + _provoked(report)))
     found.append(("The engine's log", _log(report)))
     return found
+
+
+def _provoked(report: Report) -> list[str]:
+    """Say how many preemptions a hard exercise provoked."""
+    case = report.case.evidence
+    if case.exercise is None or not case.exercise.hard or case.moved is None:
+        return []
+    before, after = (exhibit.reading.answer("preemptions") for exhibit in case.moved)
+    if not after.state.publishes:
+        return ["preemptions: not published, so nobody knows whether there were any"]
+    provoked = total(after) - total(before)
+    return [f"preemptions: moved by {provoked:g}" if provoked else "preemptions: none provoked, which proves nothing"]
 
 
 def _watched(report: Report) -> list[tuple[str, list[str]]]:
@@ -175,7 +183,7 @@ def _log(report: Report) -> list[str]:
     lines = loglines.expected(case.stack, case.release, case.reading.engine_version.best, case.reading.generation)
     there = {kind for log in case.evidence.logs for kind in log.lines}
     sentences = [f"it is {place}"]
-    told = [(line.id in there, line.tells + (" (under load)" if line.load else "")) for line in lines]
+    told = [(line.id in there, line.text + (" (under load)" if line.load else "")) for line in lines]
     kinds = (("there", True), ("not there", False)) if case.evidence.logs else (("to expect there", False),)
     for word, found in kinds:
         texts = list(dict.fromkeys(text for present, text in told if present is found))

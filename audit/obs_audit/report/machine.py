@@ -92,7 +92,7 @@ def _log(report: Report) -> dict[str, Any]:
         "place": loglines.place(case.stack, case.release),
         "given": [log.source for log in case.evidence.logs],
         "expected": [
-            {"id": line.id, "tells": line.tells, "under_load": line.load, "found": list(found.get(line.id, ()))}
+            {"id": line.id, "tells": line.text, "under_load": line.load, "found": list(found.get(line.id, ()))}
             for line in lines
         ],
     }

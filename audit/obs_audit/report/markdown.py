@@ -36,8 +36,7 @@ def _groups(title: str, groups: list[grouping.Group]) -> list[str]:
     lines = ["", f"## {title}", "", "| state | signals | why | what to do |", "|---|---|---|---|"]
     for group in groups:
         signals = ", ".join(f"`{signal}`" for signal in group.signals)
-        remedy = group.remedy + (f" (costs: {group.cost})" if group.cost else "")
-        remedy = "; or ".join(filter(None, (remedy, *group.alternatives)))
+        remedy = "; or ".join(group.remedies) + "".join(f" (costs: {cost})" for cost in group.costs)
         waived = f" (waived: {group.waiver})" if group.waiver else ""
         lines.append(f"| {group.state}{_cell(waived)} | {signals} | {_cell(group.reason)} | {_cell(remedy)} |")
     return lines

@@ -79,12 +79,11 @@ def _group(console: Console, group: grouping.Group, *, quiet: bool = False) -> N
     if group.waiver:
         console.print(_hanging(Text(f"{'':<9}waived"), group.waiver, style="blue"))
     console.print(_hanging(Text(f"{'':<12}why"), group.reason, style="dim"))
-    if group.remedy:
-        console.print(_hanging(Text(f"{'':<13}do"), group.remedy, style="dim" if quiet else ""))
-    for way in group.alternatives:
-        console.print(_hanging(Text(f"{'':<13}or"), way, style="dim" if quiet else ""))
-    if group.cost and not quiet:
-        console.print(_hanging(Text(f"{'':<11}cost"), group.cost, style="dim"))
+    for index, remedy in enumerate(group.remedies):
+        word = "or" if index else "do"
+        console.print(_hanging(Text(f"{'':<13}{word}"), remedy, style="dim" if quiet else ""))
+    for cost in [] if quiet else group.costs:
+        console.print(_hanging(Text(f"{'':<11}cost"), cost, style="dim"))
 
 
 def _hanging(head: Text, text: str, style: str = "") -> Table:

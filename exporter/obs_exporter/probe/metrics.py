@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -269,5 +270,5 @@ def push(metrics: ProbeMetrics, gateway: str, job: str) -> None:
 
     try:
         push_to_gateway(gateway, job=job, registry=metrics.registry, timeout=10)
-    except (OSError, ValueError) as error:
+    except (OSError, HTTPException, ValueError) as error:
         raise MetricsOutputError(f"Pushgateway {gateway}: {error}") from None

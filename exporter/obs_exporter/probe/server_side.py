@@ -13,6 +13,7 @@ import urllib.request
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any
 
 from obs_exporter.probe.runner import ServerSide
@@ -22,6 +23,8 @@ from obs_exporter.schema.vocabulary import Aggregation, Kind
 Signals = Mapping[str, Sequence[Series]]
 Mapper = Callable[[str], Signals]
 
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""The environment's proxies are not used, as for the requests themselves."""
 _MAX_PAGE = 32 * 1024 * 1024
 _ACCEPT = "text/plain;version=0.0.4"
 _HISTOGRAMS = ("ttft", "queue_wait", "request_duration", "layer_queue_wait")
@@ -122,10 +125,10 @@ def fetch(url: str) -> Page:
     """Return one look at a page; what goes wrong is in it. It raises nothing."""
     request = urllib.request.Request(url, headers={"Accept": _ACCEPT})  # noqa: S310 - checked to be http(s) by the CLI
     try:
-        with urllib.request.urlopen(request, timeout=5) as response:  # noqa: S310
+        with _OPENER.open(request, timeout=5) as response:
             text = response.read(_MAX_PAGE)
-    except (OSError, ValueError) as error:
-        return Page(time.time(), b"", str(error))
+    except (OSError, HTTPException, ValueError) as error:
+        return Page(time.time(), b"", str(error) or error.__class__.__name__)
     return Page(time.time(), zlib.compress(text, 1), "" if text.strip() else "the page is empty")
 
 

@@ -53,7 +53,10 @@ class Client:
             self._session.mount(scheme, HTTPAdapter(pool_connections=1, pool_maxsize=1, max_retries=0))
 
     def ask(self, prompt: str, max_tokens: int) -> Usage:
-        """Ask for at most ``max_tokens`` tokens, not streamed. Raises ``FetchError``, as a fetched page does."""
+        """Ask for at most ``max_tokens`` tokens, not streamed.
+
+        Raises ``FetchError``, as a fetched page does, with the further reason bad_request (HTTP 400).
+        """
         limit = self.access.timeout
         body = {
             "model": self.model,
@@ -73,7 +76,8 @@ class Client:
         except requests.exceptions.RequestException as error:
             raise explained(error, limit) from None
         if response.status_code != 200:
-            raise FetchError("http_status", f"answered HTTP {response.status_code}")
+            reason = "bad_request" if response.status_code == 400 else "http_status"
+            raise FetchError(reason, f"answered HTTP {response.status_code}")
         if len(response.content) > _MAX_BYTES:
             raise FetchError("too_large", f"sent more than {_MAX_BYTES} bytes")
         return _usage(response.content, time.monotonic() - started)

@@ -62,7 +62,7 @@ def with_way_back(answer: Answer, stack: Stack, point: Point) -> Answer:
     way = stack.way_back(answer.signal.id, point) if answer.state in _BACK else None
     if way is None or not way.needs:
         return answer
-    return replace(answer, alternative=f"give {way.needs}: {way.how}")
+    return replace(answer, alternative=f"let obs-exporter have {way.needs}: {way.how}")
 
 
 def _engine_lacks(signal_id: str, state: State, point: Point) -> bool:

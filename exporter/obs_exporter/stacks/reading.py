@@ -16,10 +16,14 @@ from obs_exporter.stacks.model import Answer, Claims, Oddity, Point, Reading, Ro
 from obs_exporter.stacks.versions import matches
 
 
-def read_paper(stack: Stack, claims: Claims) -> Reading:
-    """Say what a stack is known to do at a version (default: the newest known), without any page."""
+def read_paper(stack: Stack, claims: Claims, *, regained: bool = True) -> Reading:
+    """Say what a stack is known to do at a version (default: the newest known), without any page.
+
+    With ``regained`` it is what the exporter can publish of it; without, what the stack itself does, where the way back
+    is part of the remedy only: a verdict on the stack.
+    """
     identity = identify(stack, None, claims)
-    answers = tuple(_expected(stack, signal, identity.points) for signal in SIGNALS)
+    answers = tuple(_expected(stack, signal, identity.points, regained) for signal in SIGNALS)
     return Reading(stack.name, identity.stack, identity.engine, identity.generation, answers, identity.oddities)
 
 
@@ -84,8 +88,10 @@ def _page_oddities(stack: Stack, page: Page) -> Iterator[Oddity]:
         yield Oddity("damaged_lines", f"{page.damaged} damaged lines, the first is line {first.line}: {first.text}")
 
 
-def _expected(stack: Stack, signal: Signal, points: tuple[Point, ...]) -> Answer:
-    return merge([(point, on_paper(stack, signal.id, point)) for point in points])
+def _expected(stack: Stack, signal: Signal, points: tuple[Point, ...], regained: bool) -> Answer:
+    if regained:
+        return merge([(point, on_paper(stack, signal.id, point)) for point in points])
+    return merge([(point, with_way_back(expect(stack, signal.id, point), stack, point)) for point in points])
 
 
 def _answer(stack: Stack, page: Page, signal: Signal, identity: Identity) -> tuple[Answer, list[Oddity]]:

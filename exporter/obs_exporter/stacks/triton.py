@@ -50,8 +50,6 @@ _SIDE_PORT = (
 )
 _SIDE_PORT_COST = "a package in the image, a port, and signals that then exist twice: choose one source for each"
 _UPGRADE = "another image, and with it another vLLM"
-_V0_LOG = "the engine's periodic line on tritonserver's standard output has it (V0 engine, up to 25.09)"
-_LOGGED = frozenset({"requests_running", "requests_waiting", "kv_cache_usage", "kv_cache_capacity"})
 
 
 def _switch(value: str, versions: str, note: str = "") -> Rule:
@@ -74,8 +72,6 @@ RULES = (
     _switch("true", ">=25.10,<26.01", "; with pip's vLLM in place of the image's own the model then fails to load"),
     _switch("true", ">=24.12"),
     _switch("true", "", ' (24.08 to 24.11 want "yes" instead)'),
-    Rule(_LOGGED, State.LOST, "the vLLM backend never exports it", remedy=f"{_SIDE_PORT}; {_V0_LOG}",
-         cost=_SIDE_PORT_COST, stack_versions="<25.10", source=_SOURCE),
     Rule(engine.SIGNALS, State.LOST, "the vLLM backend never exports it", remedy=_SIDE_PORT, cost=_SIDE_PORT_COST,
          source=_SOURCE),
     Rule(frozenset({"layer_requests_ongoing"}), State.NEVER, "Triton counts what waits, not what it holds open",

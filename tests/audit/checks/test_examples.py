@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from obs_audit.checks import CHECKS, IDS, Check, docs
+from obs_exporter.stacks.model import ODDITIES
 
 DOCS = Path(__file__).parents[3] / "docs" / "checks"
 EACH = pytest.mark.parametrize("check", CHECKS, ids=[check.id for check in CHECKS])
@@ -45,3 +46,8 @@ def test_each_check_has_a_file_of_its_name() -> None:
     folder = Path(docs.__file__).parent
     files = {path.stem for path in folder.glob("*.py")} - {"__init__", "base", "docs"}
     assert files == {check.id for check in CHECKS}
+
+
+def test_no_oddity_of_a_reading_is_passed_over_in_silence() -> None:
+    other = {"unreadable": "unreadable", "destructive_scrape": "vanishing_gauges", "dropped": "signal_lost"}
+    assert {other.get(code, code) for code in ODDITIES} <= set(IDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -23,7 +23,6 @@ from obs_exporter.simulator import (
     Config,
     Engine,
     Idle,
-    Layer,
     Lengths,
     Outage,
     PageUnavailableError,
@@ -47,8 +46,8 @@ OLD = Claims(engine_version=Known(("0.7.2",), "given"))
 
 
 @cache
-def played(phase: Any, engine: Engine = ROOMY, layer: str | Layer = "direct", **more: Any) -> Run:
-    before = layer if isinstance(layer, Layer) else LAYERS[layer]
+def played(phase: Any, engine: Engine = ROOMY, layer: str = "direct", starved: float = 0.0, **more: Any) -> Run:
+    before = replace(LAYERS[layer], starved_s=starved)
     return simulate(Config(engine=engine, layer=before, phases=(phase, Idle(30.0)), **more), 5)
 
 
@@ -65,16 +64,19 @@ class Watch:
         self.stack = STACKS["ray-serve" if self.face.startswith("ray") else self.face.split("-")[0]]
         self.claims = OLD if self.stack.is_engine and self.face != "vllm-v0" else Claims()
         self.memory = Memory()
+        self.answered: list[float] = []
 
     def look(self, t: float, evidence: Evidence | None = None) -> Outcome:
+        at = self.run.scrape_time(t)
+        self.answered.append(at)
         try:
-            body = self.drop(self.run.page(self.face, t), *OWN_WAIT)
+            body = self.drop(self.run.page(self.face, at), *OWN_WAIT)
         except PageUnavailableError as error:
             reading, page = read_nothing(self.stack, self.claims, str(error)), parse_body(self.stack.name, b"")
         else:
             page = parse_body(self.stack.name, body)
             reading = read_page(self.stack, page, self.claims)
-        context = Context(self.stack, page, self.memory, evidence or Evidence(), self.settings, t)
+        context = Context(self.stack, page, self.memory, evidence or Evidence(), self.settings, at)
         return apply(reading, context)
 
     def looks(self, times: Iterable[float]) -> list[Outcome]:
@@ -129,18 +131,30 @@ def test_bursts_between_scrapes_stay_inside_the_bounds(drop: Any) -> None:
 @pytest.mark.parametrize("starved", [2.0, 3.0])
 def test_a_starved_servers_samples_lie_low_and_are_corrected(starved: float, drop: Any) -> None:
     """A front end that gets the CPU when the engine is idle, and else every 2 or 3 s, answers scrapes then, too."""
-    run = played(Closed(100.0, 40), layer=Layer("starved", starved_s=starved))
+    run = played(Closed(100.0, 40), starved=starved)
     watch = Watch(run, "vllm", drop)
     outcomes = watch.looks(every(1.0, 125.0))
     last, state = outcomes[-1], watch.memory.queue
     found = wait_of(last)
     # The integral begins with the look before the first one that publishes it.
-    first = next(t for t, one in enumerate(outcomes) if one.reading.answer("queue_wait").series)
-    truth, count = true_wait(run, since=first - 1.0)
+    first = next(index for index, one in enumerate(outcomes) if one.reading.answer("queue_wait").series)
+    truth, count = true_wait(run, since=watch.answered[first - 1])
     assert found.count == count
     mean = truth / count
     assert state.plain / state.count < 0.9 * mean, "the case is biased at all"
     assert found.sum / found.count == pytest.approx(mean, rel=0.05)
+    assert bounds(last)[SUM_LOWER] / found.count <= mean <= bounds(last)[SUM_UPPER] / found.count
+
+
+def test_a_starved_server_under_bursts_keeps_its_bounds(drop: Any) -> None:
+    run = played(Bursts(120.0, 60, 20.0), starved=3.0)
+    watch = Watch(run, "vllm", drop)
+    last = watch.looks(every(1.0, 145.0))[-1]
+    found, state = wait_of(last), watch.memory.queue
+    truth, count = true_wait(run)
+    mean = truth / count
+    assert state.plain / state.count < mean, "the case is biased at all"
+    assert abs(found.sum / found.count - mean) < abs(state.plain / state.count - mean)
     assert bounds(last)[SUM_LOWER] / found.count <= mean <= bounds(last)[SUM_UPPER] / found.count
 
 

@@ -36,7 +36,12 @@ def fill(draft: Draft, context: Context) -> None:
         _put(draft, "layer_requests_ongoing", _INSIDE, Precision.EXACT, series)
     slots, waiting = context.settings.max_num_seqs, draft.answers["requests_waiting"]
     if not slots and not waiting.state.publishes and _SLOTS not in waiting.remedy:
-        draft.put(replace(waiting, remedy="; or ".join(filter(None, (waiting.remedy, f"give {_SLOTS}: {_WAITING}")))))
+        draft.put(
+            replace(
+                waiting,
+                remedy="; or ".join(filter(None, (waiting.remedy, f"let obs-exporter have {_SLOTS}: {_WAITING}"))),
+            )
+        )
     if slots and waiting.state in OPEN_GAUGE:
         bounds = tuple(Scalar(labels, model.waiting_at_least(slots)) for labels, model in sorted(models.items()))
         _put(draft, "requests_waiting", _WAITING, Precision.LOWER_BOUND, bounds)

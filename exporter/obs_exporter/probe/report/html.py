@@ -22,7 +22,8 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } tbody tr:nth-child(even) { background: var(--stripe); }
 th { color: var(--soft); font-weight: 600; }
-.charts { display: flex; flex-wrap: wrap; gap: 1.5rem; } figure { margin: 1rem 0 0; }
+.charts { display: flex; flex-wrap: wrap; gap: 1.5rem; }
+figure { margin: 1rem 0 0; min-width: 0; max-width: 100%; }
 figcaption { font-weight: 600; } svg { max-width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 12px; }
 .axis { stroke: var(--rule); } .mark { stroke: var(--soft); stroke-dasharray: 4 4; }
 """

@@ -24,6 +24,9 @@ PUSH_EVERY_S = 10.0
 PUSH_AT_S = {"controller": 0.4, "proxy": 1.7, "ingress": 4.2, "engine": 6.9}
 """When each process first pushes its numbers, in seconds after the start (arbitrary, but never the same)."""
 
+SESSION = "session_2027-01-15_08-00-00_000000_1"
+SHARED_BYTES = 13_684_736.0
+
 ROUTE = {"application": "default", "route": "/v1/chat/completions"}
 
 
@@ -55,6 +58,8 @@ class RayFace(Face):
     ROWS: tuple[Row, ...] = ()
     VERSION = ""
     SCOPE: Mapping[str, str] = {}
+    NODE: Mapping[str, str] = {}
+    """Further labels of the node's own families."""
     TWINS = False
     """Whether every counter is shown a second time as a gauge without ``_total`` (before 2.52)."""
 
@@ -83,12 +88,21 @@ class RayFace(Face):
         """The agent's page at ``now`` nanoseconds: it answers while the engine is down, too."""
         page = Page(PYTHON)
         self.prologue(page)
+        self._node(page)
         written: dict[str, list[Row]] = {}
         for row in self._rows:
             written.setdefault(row.family.name, []).append(row)
         for rows in written.values():
             self._family(page, rows, now)
         return page.bytes()
+
+    def _node(self, page: Page) -> None:
+        """One of the families that the agent has of its node from the start, before any process has pushed."""
+        page.family("ray_node_mem_shared_bytes", GAUGE, "Shared memory of the node in use")
+        own = {"IsHeadNode": "true", "SessionName": SESSION, "Version": self.VERSION, "ip": "127.0.0.1"}
+        page.sample(
+            "ray_node_mem_shared_bytes", sorted_labels({**own, **self.NODE, **self.SCOPE}.items()), SHARED_BYTES
+        )
 
     def _family(self, page: Page, rows: list[Row], now: int) -> None:
         family = rows[0].family
@@ -157,7 +171,7 @@ class RayFace(Face):
         common = {
             "Component": "core_worker",
             "NodeAddress": "127.0.0.1",
-            "SessionName": "session_2027-01-15_08-00-00_000000_1",
+            "SessionName": SESSION,
             "Version": self.VERSION,
             "WorkerId": identity(f"worker {who}", 56),
             **self.SCOPE,

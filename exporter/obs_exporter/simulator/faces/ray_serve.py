@@ -78,6 +78,7 @@ class RayServeFace(RayFace):
 
     INFO = FaceInfo("ray-serve", "ray-serve", "2.60.0", "0.29.0", "Ray Serve LLM, OpenTelemetry, engine metrics on")
     VERSION = "2.60.0"
+    NODE = {"RayNodeType": "head"}  # noqa: RUF012 - a constant of the class
     SCOPE = {  # noqa: RUF012 - a constant of the class
         "otel_scope_name": "ray._private.telemetry.open_telemetry_metric_recorder",
         "otel_scope_schema_url": "",
