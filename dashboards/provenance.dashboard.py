@@ -1,0 +1,51 @@
+"""Signal provenance: which signal is native, renamed, derived, hidden or lost on which target, and the remedy."""
+
+from __future__ import annotations
+
+from dashboards import expressions as e
+from dashboards.panels import Query, board, graph, note, row, stat, table
+from dashboards.remedies import markdown
+from obs_exporter.schema import State
+
+INFO = f"llm_signal_info{{{e.IDENTITY}}}"
+COLOURS = {
+    State.NATIVE: "green", State.RENAMED: "light-green", State.DERIVED: "blue", State.LOG: "blue",
+    State.ESTIMATED: "light-blue", State.IDLE: "text", State.HIDDEN: "orange", State.LOST: "red",
+    State.NEVER: "dark-red", State.NOT_APPLICABLE: "text", State.STALE: "orange", State.UNREACHABLE: "dark-red",
+}  # fmt: skip
+MEANINGS = "; ".join(f"{state}: {state.meaning}" for state in State)
+
+PANELS = [
+    row("How much is known"),
+    stat("Signals, by state", [Query(f"count by (state) ({INFO})", "{{state}}")], "none",
+         f"Series of llm_signal_info by state, over the chosen targets. {MEANINGS}.", width=16),
+    stat("Versions", [Query(f"obs_exporter_target_info{{{e.IDENTITY}}}",
+                            "{{target}}: {{stack_version}}, vLLM {{engine_version}} {{generation}}")],
+         "none", "obs_exporter_target_info: the versions that the verdicts below were made for, as far as they are known.",
+         width=8),
+    graph("Signals with a value, over time",
+          [Query(f'count by (stack, target) (llm_signal_info{{{e.IDENTITY}, state=~"{e.PUBLISHED}"}})', "{{target}}")],
+          "none", "How many signals a target publishes. A step down after an upgrade is a signal that was lost or renamed "
+          "away: the alert LLMSignalGone names it.", width=24, height=6),
+    row("Every signal of every target"),
+    table("Where each value comes from", f"max by (stack, target, signal, state, provenance, precision, source, reason) ({INFO})",
+          "llm_signal_info: state, who observed it (provenance), how exact it is (precision), the native family (source) "
+          f"and the reason. {MEANINGS}.",
+          columns=("target", "stack", "signal", "state", "provenance", "precision", "source", "reason"),
+          colours=[(str(state), colour) for state, colour in COLOURS.items()], height=18),
+    table("Hidden or lost: what a switch or an upgrade would bring back",
+          f'max by (stack, target, signal, state, reason) (llm_signal_info{{{e.IDENTITY}, state=~"hidden|lost|never|stale"}})',
+          "llm_signal_info in a state that a person can change. Find the reason in the table of remedies below, or ask "
+          "obs-audit --stack STACK --url URL.",
+          columns=("target", "stack", "signal", "state", "reason"),
+          colours=[(str(state), colour) for state, colour in COLOURS.items()], height=10),
+    row("How to get it back"),
+    note("Remedies, by stack and version", markdown(),
+         "Made from the tables that the exporter and obs-audit judge with; every row has its reason as it stands above.",
+         height=22),
+]  # fmt: skip
+
+dashboard = board(
+    "llm-signal-provenance", "LLM serving: signal provenance",
+    "Built on llm_signal_info alone. Nothing here is empty because it is missing.", PANELS,
+)  # fmt: skip
