@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from obs_audit.lint.cli import lint
 from obs_exporter import options
 from obs_exporter._version import __version__
 from obs_exporter.errors import InputError
@@ -100,3 +101,6 @@ def signals(form: str) -> None:
     from obs_exporter.schema import table
 
     click.echo(table.FORMATS[form](), nl=False)
+
+
+main.add_command(lint)
