@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dashboards.tidy import tidy
 from grafanalib._gen import DashboardEncoder
 
 from dashboards import operator_rules
-from dashboards.tidy import tidy
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dashboards import expressions as e
 from dashboards.panels import Query, board, graph, missing, row
+
+from dashboards import expressions as e
 
 SIGNALS = (
     "layer_queue_wait", "queue_wait", "layer_request_duration", "request_duration", "layer_requests_queued",
@@ -16,7 +17,7 @@ TARGET = "{{target}}"
 def overhead() -> str:
     """Return the layer's mean request duration less the engine's, where both time the whole request."""
     ends_with_the_answer = e.mean("layer_request_duration", BY)
-    return f'({ends_with_the_answer} - {e.mean("request_duration", BY)}) unless on (stack) {BY_ADMISSION}'
+    return f"({ends_with_the_answer} - {e.mean('request_duration', BY)}) unless on (stack) {BY_ADMISSION}"
 
 
 BY_ADMISSION = 'llm_signal_info{stack="triton"}'
@@ -31,9 +32,10 @@ PANELS = [
           "Rate of llm_request_queue_seconds_sum over rate of _count: the engine's own queue, behind the layer's.",
           signals=("queue_wait",)),
     graph("Wait in the engine less wait in the layer",
-          [Query(f"{e.mean('queue_wait', BY)} - {e.mean('layer_queue_wait', BY)}", TARGET)], "s",
-          "Above zero the engine is the one that makes requests wait, below zero the layer. Needs both signals on one "
-          "target.", signals=("queue_wait", "layer_queue_wait"), floor=None),
+          [Query(f"{e.mean('queue_wait', 'stack')} - {e.mean('layer_queue_wait', 'stack')}", "{{stack}}")], "s",
+          "Over all chosen targets of a stack: above zero the engine is what makes requests wait, below zero the layer. "
+          "The two waits may come from two targets, such as Triton's port 8002 and the engine's side port: choose both.",
+          signals=("queue_wait", "layer_queue_wait"), floor=None),
     row("Inside"),
     graph("Requests queued in the layer", [Query(e.gauge("layer_requests_queued", BY), TARGET)], "none",
           "llm_layer_requests_queued. On Ray Serve it swings while replicas reject; on Triton it drops to zero as soon "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dashboards import expressions as e
 from dashboards.panels import Query, board, graph, missing, row, stat
+
+from dashboards import expressions as e
 
 SIGNALS = (
     "requests_running", "requests_waiting", "requests_waiting_by_reason", "kv_cache_usage", "kv_cache_capacity",

@@ -70,7 +70,7 @@ def table(
     ``value`` names the column of the value, which is left out without it. ``colours`` paint the cells of the column
     ``state`` by their word.
     """
-    gone = {name: True for name in ("Time", *hidden, *(() if value else ("Value",)))}
+    gone = dict.fromkeys(("Time", *hidden, *(() if value else ("Value",))), True)
     order = {name: index for index, name in enumerate(columns)}
     panel = grafana.Table(
         title=title, description=description, unit=unit, dataSource=SOURCE,

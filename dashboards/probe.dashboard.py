@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dashboards import expressions as e
 from dashboards.panels import Query, bars, board, graph, row, stat, variable
+
+from dashboards import expressions as e
 
 LEVEL = "target, scenario, concurrency, rate"
 NAMED = "{{target}} {{scenario}} c={{concurrency}}{{rate}}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dashboards import expressions as e
 from dashboards.panels import Query, board, graph, note, row, stat, table
 from dashboards.remedies import markdown
+
+from dashboards import expressions as e
 from obs_exporter.schema import State
 
 INFO = f"llm_signal_info{{{e.IDENTITY}}}"

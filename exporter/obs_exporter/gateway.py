@@ -78,7 +78,9 @@ def engine_config(stack: Stack, claims: Claims, *, common: bool = False, lora: b
 
 def rendered(config: EngineConfig, extractor: str) -> str:
     """Return the plugins of an ``EndpointPickerConfig`` as YAML, with comments where a name is missing."""
-    label = "llm-d.ai/engine-type" if extractor == "core-metrics-extractor" else "inference.networking.k8s.io/engine-type"
+    label = (
+        "llm-d.ai/engine-type" if extractor == "core-metrics-extractor" else "inference.networking.k8s.io/engine-type"
+    )
     lines = [
         f"# For {config.described}; the page is {config.page}.",
         f"# Label the pods {label}: {config.name}, or leave it to defaultEngine.",

@@ -23,6 +23,15 @@ HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
 ANY_SIGNAL = "preemptions"
 """A signal that no stack treats in a way of its own: it stands for engine families that the schema does not have."""
 
+LIKE_SIGNAL = {
+    "triton": dict.fromkeys(
+        ("request_prompt_tokens", "request_generation_tokens", "request_params_n", "request_params_best_of"),
+        "request_duration",
+    ),
+}
+"""Engine families beyond the schema that a stack passes on together with a signal: Triton's vLLM backend registers them
+from 24.09 on, as it does the request's duration (vllm_backend src/utils/metrics.py, r24.09 to r26.01)."""
+
 _OURS = ("obs_exporter_", "llm_probe_", "llm_signal_")
 
 
@@ -92,12 +101,15 @@ class Judge:
             return self._unheard_of(name, rest)
         registration = catalogue().registration(family, self.engine)
         signal = next((row.signal for row in vllm.ROWS if row.family == family and not row.product), "")
-        answer = expect(self.stack, signal or ANY_SIGNAL, self.point)
+        stands_for = signal or LIKE_SIGNAL.get(self.stack.name, {}).get(family, ANY_SIGNAL)
+        answer = expect(self.stack, stands_for, self.point)
         common = _common_name(signal, part)
         native = self._native(family, part, signal, answer)
         if registration is None:
             return Verdict(name, "never", self._lifetime(family), answer.remedy, native, common)
-        if registration.status in ("hidden", "conditional") and (answer.state.publishes or answer.state is State.HIDDEN):
+        if registration.status in ("hidden", "conditional") and (
+            answer.state.publishes or answer.state is State.HIDDEN
+        ):
             reason, remedy = self._switch(family, registration)
             return Verdict(name, "hidden", reason, remedy, native if native != name else "", common)
         if not answer.state.publishes:
@@ -143,7 +155,9 @@ class Judge:
         spans = []
         for generation in ("V0", "V1"):
             having = catalogue().having(family, generation)
-            spans += [f"{generation} {span((having[0], having[-1])) if len(having) > 1 else having[0]}"] if having else []
+            spans += (
+                [f"{generation} {span((having[0], having[-1])) if len(having) > 1 else having[0]}"] if having else []
+            )
         return f"vLLM {self.engine.release} {self.engine.generation} has no {family} (it is in {', '.join(spans)})"
 
     def _switch(self, family: str, registration: Registration) -> tuple[str, str]:

@@ -15,7 +15,11 @@ from obs_exporter import options
 @options.stack_version()
 @options.engine_version()
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="Form of the result, e.g. --format json."
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Form of the result, e.g. --format json.",
 )
 @click.pass_context  # fmt: skip
 def lint(

@@ -110,8 +110,16 @@ class _Walk:
             return  # a function or an aggregation
         elif word in AGGREGATIONS and self._peek().lower() in GROUPING:
             return
-        elif "$" not in token.text and self._peek()[:1] != "$":
+        elif not self._has_variable(token):
             yield Use(token.text, token.start, token.start + len(token.text))
+
+    def _has_variable(self, token: _Token) -> bool:
+        """Whether a variable is part of the name, before, inside or behind it: then the name is not known."""
+        before = self._tokens[self._at - 2] if self._at > 1 else None
+        after = self._tokens[self._at] if self._at < len(self._tokens) else None
+        joined_before = before is not None and before.kind == "variable" and _end(before) == token.start
+        joined_after = after is not None and after.kind == "variable" and _end(token) == after.start
+        return "$" in token.text or joined_before or joined_after
 
     def _label_list(self) -> None:
         self._at += 1
@@ -160,6 +168,10 @@ class _Walk:
             self._at += 1
             return self._tokens[self._at - 1]
         return None
+
+
+def _end(token: _Token) -> int:
+    return token.start + len(token.text)
 
 
 def _named(token: _Token, *, regex: bool) -> Iterator[Use]:

@@ -124,4 +124,3 @@ def _variable(query: Any, where: str) -> Iterator[Expression]:
             yield Expression(where, selector.strip())
     elif match := _QUERY_RESULT.match(text):
         yield Expression(where, match["body"].strip())
-
