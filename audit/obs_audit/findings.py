@@ -20,10 +20,10 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be.
+    """One thing that is not as it should be, or that a reader of the numbers has to know.
 
     ``check`` is the id of the check that found it, ``signal`` is "" where the page as a whole is meant, ``source`` says
-    where the evidence is: a page, or the table of facts.
+    where the evidence is: a page, or the table of facts. ``waiver`` is the reason for which it was waived, or "".
     """
 
     check: str
@@ -32,3 +32,9 @@ class Finding:
     message: str
     remedy: str = ""
     source: str = ""
+    waiver: str = ""
+
+    @property
+    def waived(self) -> bool:
+        """Whether somebody has accepted it for now."""
+        return bool(self.waiver)

@@ -1,89 +1,136 @@
-"""The verdict: one answer a signal from all exhibits, the findings, and the exit code that the user asked for."""
+"""The verdict: the findings of all checks, what of them is waived, and the exit code that the user asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
 
 from obs_audit import checks
-from obs_audit.evidence import Evidence, Exhibit
+from obs_audit.case import Case, build
+from obs_audit.evidence import Evidence
 from obs_audit.findings import Finding, Severity
 from obs_audit.inventory import Counts
+from obs_audit.profiles import EVERYTHING, Profile
+from obs_audit.waivers import Waiver
 from obs_exporter.schema import State
 from obs_exporter.stacks import Answer, Reading
 
-FAIL_ON: dict[str, frozenset[State]] = {
-    "none": frozenset(),
-    "lost": frozenset({State.LOST, State.UNREACHABLE}),
-    "hidden": frozenset({State.LOST, State.UNREACHABLE, State.HIDDEN}),
-    "any": frozenset({State.LOST, State.UNREACHABLE, State.HIDDEN, State.STALE}),
-}
-"""Which states make a run fail; ``any`` fails on every warning and error besides."""
+FAIL_ON = ("none", "lost", "hidden", "any")
+"""What makes a run fail, from nothing to every warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user wants to know and to gate on."""
+
+    fail_on: str = "none"
+    required: tuple[str, ...] = ()
+    profile: Profile = EVERYTHING
+    expected: Mapping[str, str] = field(default_factory=dict)
+    waivers: tuple[Waiver, ...] = ()
+    today: date = date.max
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A finished audit. ``evidence`` names, for each signal id, where its answer was found."""
+    """A finished audit."""
 
-    reading: Reading
-    exhibits: tuple[Exhibit, ...]
-    evidence: dict[str, str]
+    case: Case
+    asked: Asked
     findings: tuple[Finding, ...]
     counts: Counts | None
     exit_code: int
 
     @property
+    def reading(self) -> Reading:
+        """One answer a signal."""
+        return self.case.reading
+
+    @property
     def paper(self) -> bool:
         """Whether no page was judged."""
-        return not self.exhibits
+        return not self.case.evidence.exhibits
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """The answers that the profile asks for, in the schema's order."""
+        return self.case.answers
 
     @property
     def published(self) -> int:
-        """How many signals have a value."""
-        return sum(1 for answer in self.reading.answers if answer.state.publishes)
+        """How many signals of the profile have a value."""
+        return sum(1 for answer in self.answers if answer.state.publishes)
+
+    def waiver(self, signal: str) -> str:
+        """Return why the finding about a signal's state is waived, or ""."""
+        state = f"signal_{self.reading.answer(signal).state}"
+        return next((f.waiver for f in self.findings if f.signal == signal and f.check == state), "")
 
 
-def judge(evidence: Evidence, fail_on: str = "none", required: Sequence[str] = ()) -> Report:
+def judge(evidence: Evidence, asked: Asked | None = None) -> Report:
     """Judge the evidence.
 
-    ``required`` signals must be published, whatever ``fail_on`` says. Exit code 2: pages were given and none could be
-    read; 1: findings at or above what was asked; 0 otherwise.
+    Required signals must be published, whatever ``fail_on`` says. Exit code 2: pages were given and none could be read;
+    1: findings at or above what was asked; 0 otherwise.
     """
-    reading, places = _combined(evidence)
-    findings = list(checks.run(reading, evidence.exhibits))
-    for signal in required:
-        answer = reading.answer(signal)
+    asked = asked or Asked()
+    case = build(evidence, asked.expected, asked.profile)
+    findings = [*checks.run(case), *_missing(case, asked)]
+    waived = tuple(_waived(findings, asked, case.stack))
+    code = 2 if evidence.exhibits and not evidence.readable else int(_fails(waived, asked))
+    counts = next((exhibit.counts for exhibit in reversed(evidence.readable)), None)
+    return Report(case, asked, waived, counts, code)
+
+
+def _missing(case: Case, asked: Asked) -> list[Finding]:
+    """Say which required signals have no value."""
+    findings = []
+    for signal in asked.required:
+        answer = case.reading.answer(signal)
         if not answer.state.publishes:
             message = f"required, and {answer.state}: {answer.reason}"
-            findings.append(Finding("required", Severity.ERROR, signal, message, answer.remedy))
-    readable = [exhibit for exhibit in evidence.exhibits if exhibit.reading.reachable]
-    code = 2 if evidence.exhibits and not readable else int(_fails(reading, findings, fail_on))
-    counts = readable[-1].counts if readable else None
-    return Report(reading, evidence.exhibits, places, tuple(findings), counts, code)
+            findings.append(Finding("required", Severity.ERROR, signal, message, answer.remedy, case.places[signal]))
+    return findings
 
 
-def _fails(reading: Reading, findings: Sequence[Finding], fail_on: str) -> bool:
-    if any(finding.check == "required" for finding in findings):
+def _waived(findings: Sequence[Finding], asked: Asked, stack: str) -> list[Finding]:
+    """Mark what a waiver covers, and add what is wrong with the waivers themselves."""
+    marked = []
+    used: set[Waiver] = set()
+    for finding in findings:
+        covering = [waiver for waiver in asked.waivers if waiver.covers(finding, stack)]
+        used.update(covering)
+        valid = next((waiver for waiver in covering if not waiver.expired(asked.today)), None)
+        marked.append(replace(finding, waiver=f"{valid.reason} (until {valid.expires})") if valid else finding)
+    for waiver in asked.waivers:
+        if waiver.stack not in ("", stack):
+            continue
+        if waiver.expired(asked.today):
+            message = f"the waiver for {waiver.subject} ended on {waiver.expires}: {waiver.reason}"
+            remedy = "repair what it waived, or set a new day with a new reason"
+            marked.append(Finding("waiver_expired", Severity.ERROR, waiver.signal, message, remedy, waiver.source))
+        elif waiver not in used:
+            message = f"the waiver for {waiver.subject} covers nothing any more"
+            marked.append(Finding("waiver_unused", Severity.INFO, waiver.signal, message, "remove it", waiver.source))
+    return marked
+
+
+def _fails(findings: Sequence[Finding], asked: Asked) -> bool:
+    """Whether the findings that matter are as bad as what was asked to fail on."""
+    open_findings = [finding for finding in findings if not finding.waived]
+    if any(finding.check == "required" for finding in open_findings):
         return True
-    if any(answer.state in FAIL_ON[fail_on] for answer in reading.answers):
+    mattering = [finding for finding in open_findings if asked.profile.asks_for(finding.signal)]
+    worst = max((finding.severity for finding in mattering), default=Severity.INFO)
+    if asked.fail_on == "any":
+        return worst >= Severity.WARNING
+    if asked.fail_on == "hidden" and any(finding.check == "signal_hidden" for finding in mattering):
         return True
-    return fail_on == "any" and any(finding.severity >= Severity.WARNING for finding in findings)
+    return asked.fail_on != "none" and worst is Severity.ERROR
 
 
-def _combined(evidence: Evidence) -> tuple[Reading, dict[str, str]]:
-    """Take each signal from the last page that publishes it, else the last readable page's answer."""
-    if not evidence.exhibits:
-        return evidence.paper, {answer.signal.id: "table of facts" for answer in evidence.paper.answers}
-    readable = [exhibit for exhibit in evidence.exhibits if exhibit.reading.reachable] or list(evidence.exhibits[-1:])
-    last = readable[-1]
-    answers: list[Answer] = []
-    places: dict[str, str] = {}
-    for index, answer in enumerate(last.reading.answers):
-        chosen, place = answer, last.source
-        for exhibit in reversed(readable):
-            if exhibit.reading.answers[index].state.publishes:
-                chosen, place = exhibit.reading.answers[index], exhibit.source
-                break
-        answers.append(chosen)
-        places[answer.signal.id] = place
-    return replace(last.reading, answers=tuple(answers)), places
+def states(answers: Sequence[Answer]) -> dict[State, int]:
+    """Count answers by state, in the order of the states."""
+    counted = [answer.state for answer in answers]
+    return {state: counted.count(state) for state in State if state in counted}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -37,6 +38,7 @@ def main() -> None:
 @options.stack_version()
 @options.engine_version()
 @options.bearer_token_file()
+@options.beside_the_page()
 @click.option(
     "--config",
     "config_file",
@@ -48,7 +50,7 @@ def main() -> None:
     "--listen", default="", metavar="HOST:PORT",
     help="Where to serve, e.g. --listen 0.0.0.0:9750 (default: 127.0.0.1:9750).",
 )  # fmt: skip
-def serve(stack: str | None, url: str | None, config_file: Path | None, listen: str, **flags: str) -> None:
+def serve(stack: str | None, url: str | None, config_file: Path | None, listen: str, **flags: Any) -> None:
     """Serve /metrics for one target (--stack and --url) or for many (--config)."""
     from obs_exporter import config as configuration
     from obs_exporter.serving import serve_until_stopped
@@ -79,19 +81,39 @@ def serve(stack: str | None, url: str | None, config_file: Path | None, listen: 
     "e.g. --file before.txt --file after.txt.",
 )
 @click.option("--url", metavar="URL", help="A page to fetch, e.g. --url http://127.0.0.1:8000/metrics.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0, min_open=True),
+    default=15.0,
+    metavar="SECONDS",
+    help="Time between two pages given with --file, e.g. --interval 5 (default: 15).",
+)
 @options.stack_version()
-@options.engine_version()  # fmt: skip
-def map_page(stack: str, files: tuple[str, ...], url: str | None, stack_version: str, engine_version: str) -> None:
-    """Print the schema for one page and end: the same path as serve, once."""
+@options.engine_version()
+@options.beside_the_page()  # fmt: skip
+def map_page(
+    stack: str,
+    files: tuple[str, ...],
+    url: str | None,
+    interval: float,
+    stack_version: str,
+    engine_version: str,
+    **told: Any,
+) -> None:
+    """Print the schema for one page and end: the same path as serve, once.
+
+    Derived signals that grow from look to look need two pages or more, given oldest first.
+    """
     from obs_exporter import mapping_once
 
     if bool(files) == bool(url):
         raise click.UsageError("give the page with --file or with --url, one of the two")
     versions = options.claims(stack_version, engine_version)
     if url:
-        looks = mapping_once.from_url(options.target(stack, url, versions))
+        looks = mapping_once.from_url(options.target(stack, url, versions, **told))
     else:
-        looks = mapping_once.from_files(stack, versions, files)
+        target = options.target(stack, "file", versions, name="file", **told)
+        looks = mapping_once.from_files(target, files, interval)
     sys.stdout.write(mapping_once.rendered(looks))
     problem = looks[-1][1].reading.problem
     if problem:

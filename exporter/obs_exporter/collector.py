@@ -19,7 +19,9 @@ from prometheus_client.registry import Collector
 
 from obs_exporter._version import __version__
 from obs_exporter.config import Target
+from obs_exporter.derive.model import AGE, LOWER, SUM_LOWER, SUM_UPPER, UPPER
 from obs_exporter.look import Look, Looker
+from obs_exporter.sampling import Sampler
 from obs_exporter.schema import SIGNALS, Histogram, Kind, Series, Signal
 from obs_exporter.stacks import STACKS, read_nothing
 
@@ -103,6 +105,40 @@ def own_families(looks: Sequence[tuple[Target, Look]]) -> Iterator[Metric]:
         known = [str(reading.stack_version), str(reading.engine_version), reading.generation]
         versions.add_metric([target.stack, target.name, *known], 1.0)
     yield from (up, took, versions)
+    yield from _about_values(looks)
+
+
+def _about_values(looks: Sequence[tuple[Target, Look]]) -> Iterator[Metric]:
+    """Yield how old values are that do not come from the page as it is now, and between which bounds others lie."""
+    page = GaugeMetricFamily(
+        "obs_exporter_target_page_age_seconds",
+        "Age of the page that the values were read from; above 0 where a page may not be asked as often as we are.",
+        labels=("stack", "target"),
+    )
+    age = GaugeMetricFamily(
+        "obs_exporter_signal_age_seconds", "Age of a value that was read from a log or carried on.",
+        labels=("stack", "target", "signal"),
+    )  # fmt: skip
+    bound = GaugeMetricFamily(
+        "obs_exporter_signal_bound", "A bound of a derived gauge, in the gauge's unit.",
+        labels=("stack", "target", "signal", "bound"),
+    )  # fmt: skip
+    sum_bound = CounterMetricFamily(
+        "obs_exporter_signal_sum_bound_seconds", "A bound of a derived histogram's sum, cumulative like it.",
+        labels=("stack", "target", "signal", "bound"),
+    )  # fmt: skip
+    places: dict[str, tuple[Metric, str]] = {
+        AGE: (age, ""), LOWER: (bound, "lower"), UPPER: (bound, "upper"),
+        SUM_LOWER: (sum_bound, "lower"), SUM_UPPER: (sum_bound, "upper"),
+    }  # fmt: skip
+    for target, look in looks:
+        page.add_metric([target.stack, target.name], look.page_age)
+        for extra in look.extras:
+            family, word = places[extra.kind]
+            if isinstance(family, (GaugeMetricFamily, CounterMetricFamily)):
+                labels = [target.stack, target.name, extra.signal, *([word] if word else [])]
+                family.add_metric(labels, extra.value)
+    yield from (family for family in (page, age, bound, sum_bound) if family.samples)
 
 
 class TargetCollector(Collector):
@@ -120,6 +156,11 @@ class TargetCollector(Collector):
         self._lock = threading.Lock()
         self._errors: dict[tuple[str, str, str], int] = {}
         self.last: list[tuple[Target, Look]] = []
+        self._sampler = Sampler(self._slots, self._pool.submit)
+
+    def sample(self) -> None:
+        """Begin to look between the scrapes where a signal needs it; ends with ``close``."""
+        self._sampler.start()
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing, so that registering does not scrape."""
@@ -170,6 +211,7 @@ class TargetCollector(Collector):
 
     def close(self) -> None:
         """Let go of the threads; a look that hangs is not waited for."""
+        self._sampler.stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -196,6 +238,21 @@ class _Slot:
             )
         finally:
             self._busy.release()
+
+    @property
+    def sample_again(self) -> float:
+        """Seconds after which a look between two scrapes is worth its cost; 0: never."""
+        return self._looker.sample_again
+
+    def sample(self) -> None:
+        """Look between two scrapes; not while another look is under way."""
+        if self._busy.acquire(blocking=False):
+            try:
+                self._looker.look(DEADLINE)
+            except Exception:
+                log.exception("target %s: the look failed", self.target.name)
+            finally:
+                self._busy.release()
 
     def failed(self, reason: str, message: str, seconds: float) -> Look:
         """Return a look that says why there is none."""

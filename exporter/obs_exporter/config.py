@@ -10,22 +10,33 @@ from typing import Any
 
 import yaml
 
+from obs_exporter.derive.model import Settings
 from obs_exporter.errors import ConfigError, InputError
 from obs_exporter.sources.scrape import DEFAULT_TIMEOUT, Access, metrics_url, redacted
 from obs_exporter.stacks import STACKS, UNKNOWN, Claims, Known, as_version
 
 DEFAULT_LISTEN = "127.0.0.1:9750"
+DEFAULT_SAMPLE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One target: its name in the ``target`` label, its stack, how to reach it, and what is claimed of its versions."""
+    """One target: its name in the ``target`` label, its stack, how to reach it, and what is claimed of its versions.
+
+    ``engine_logs`` are globs of its engine's log files, ``gpu`` asks the GPU driver of this machine, ``settings`` are
+    what the page does not say. ``sample_seconds`` is the period of looks between the scrapes where a signal is an
+    integral over looks (0: none).
+    """
 
     name: str
     stack: str
     access: Access
     claims: Claims = field(default_factory=Claims)
     api_url: str = ""
+    engine_logs: tuple[str, ...] = ()
+    gpu: bool = False
+    settings: Settings = field(default_factory=Settings)
+    sample_seconds: float = DEFAULT_SAMPLE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +155,24 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _period(text: str) -> float:
+    return 0.0 if float(text) == 0 else _seconds(text)
+
+
+def _age(text: str) -> float:
+    value = float(text)
+    if not 1 <= value <= 3600:
+        raise ValueError(f"{text} is outside 1 to 3600")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError(f"{text} is less than 1")
+    return value
+
+
 def _boolean(text: str) -> bool:
     if text not in ("true", "false"):
         raise ValueError(f"{text!r} is neither")
@@ -167,6 +196,12 @@ def _file(text: str) -> str:
     return text
 
 
+def _globs(reader: _Reader, node: yaml.Node, where: str) -> tuple[str, ...]:
+    """Read one glob or a list of them."""
+    items = node.value if isinstance(node, yaml.SequenceNode) else [node]
+    return tuple(reader.scalar(item, where, "a glob of log files, or a list of them") for item in items)
+
+
 _TLS: dict[str, _Field] = {
     "ca_file": _text("a file of certificates", _file),
     "skip_verify": _text("true or false", _boolean),
@@ -182,6 +217,14 @@ _TARGET: dict[str, _Field] = {
     "timeout_seconds": _text("a number of seconds above 0, at most 60", _seconds),
     "bearer_token_file": _text("a file that holds the token", str),
     "tls": lambda reader, node, where: reader.mapping(node, where, _TLS),
+    "engine_logs": _globs,
+    "gpu": _text("true or false", _boolean),
+    "max_num_seqs": _text("a number of slots", _count),
+    "block_size": _text("a number of tokens", _count),
+    "kv_capacity_tokens": _text("a number of tokens", _count),
+    "estimate_kv_usage": _text("true or false", _boolean),
+    "stale_after_seconds": _text("a number of seconds, 1 to 3600", _age),
+    "sample_seconds": _text("0 for never, or a number of seconds, at most 60", _period),
 }
 
 
@@ -211,8 +254,23 @@ def _target(values: dict[str, Any]) -> Target:
         skip_verify=tls.get("skip_verify", False),
     )
     claims = Claims(values.get("stack_version", UNKNOWN), values.get("engine_version", UNKNOWN))
+    settings = Settings(
+        max_num_seqs=values.get("max_num_seqs", 0),
+        block_size=values.get("block_size", 0),
+        kv_capacity=float(values.get("kv_capacity_tokens", 0)),
+        estimate_kv_usage=values.get("estimate_kv_usage", False),
+        stale_after=values.get("stale_after_seconds", Settings().stale_after),
+    )
     return Target(
-        values.get("name") or target_name(values["url"]), values["stack"], access, claims, values.get("api_url", "")
+        values.get("name") or target_name(values["url"]),
+        values["stack"],
+        access,
+        claims,
+        values.get("api_url", ""),
+        values.get("engine_logs", ()),
+        values.get("gpu", False),
+        settings,
+        values.get("sample_seconds", DEFAULT_SAMPLE_SECONDS),
     )
 
 

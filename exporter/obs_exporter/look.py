@@ -1,36 +1,60 @@
-"""One look at one target: fetch its page, parse it, read it. The same path for the sidecar, ``map`` and the audit."""
+"""One look at one target: fetch its page, parse it, read it, derive what it lacks. The same path for the sidecar,
+``map`` and the audit."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from obs_exporter import derive
 from obs_exporter.config import Target
-from obs_exporter.exposition import Wanted, parse
+from obs_exporter.derive import Context, Evidence, Extra, Memory, Outcome, Settings
+from obs_exporter.exposition import Page, Wanted, parse
+from obs_exporter.schema import State
 from obs_exporter.sources import endpoints
+from obs_exporter.sources.beside import Beside
 from obs_exporter.sources.scrape import FetchError, Scraper, redacted
 from obs_exporter.stacks import STACKS, Claims, Reading, read_nothing, read_page
 from obs_exporter.stacks.endpoints import combine
 
 ASK_AGAIN = 300.0
 """Seconds between two questions for the versions: a rollout changes them, a scrape does not."""
+SMALL = 512 * 1024
+"""Bytes of a page that may be read every second between the scrapes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look yields: the reading, how long it took, and one word where it failed ("" where it did not)."""
+    """What a look yields.
+
+    The reading, how long it took, one word where it failed ("" where it did not), ages and bounds of derived values,
+    and how old the page is in seconds: above 0 where it may not be asked as often as we are.
+    """
 
     reading: Reading
     seconds: float
     failure: str = ""
+    extras: tuple[Extra, ...] = ()
+    page_age: float = 0.0
+
+
+def parse_body(stack: str, body: bytes, *, openmetrics: bool = False, wanted: Wanted | None = None) -> Page:
+    """Parse what a stack's mapping reads of a page that is already here."""
+    return parse(body, wanted or STACKS[stack].wanted(), openmetrics=openmetrics)
 
 
 def read_body(
     stack: str, body: bytes, claims: Claims, *, openmetrics: bool = False, wanted: Wanted | None = None
 ) -> Reading:
-    """Read a page that is already here."""
-    table = STACKS[stack]
-    return read_page(table, parse(body, wanted or table.wanted(), openmetrics=openmetrics), claims)
+    """Read a page that is already here, without deriving anything."""
+    return read_page(STACKS[stack], parse_body(stack, body, openmetrics=openmetrics, wanted=wanted), claims)
+
+
+def derived(
+    stack: str, reading: Reading, page: Page, memory: Memory, evidence: Evidence, settings: Settings, now: float
+) -> Outcome:
+    """Derive what a page lacks; ``now`` is any clock in seconds, the same for one memory."""
+    return derive.apply(reading, Context(STACKS[stack], page, memory, evidence, settings, now))
 
 
 class Looker:
@@ -42,23 +66,65 @@ class Looker:
         self._stack = STACKS[target.stack]
         self._wanted = self._stack.wanted()
         self._scraper = Scraper(target.access)
+        self._beside = Beside(target.engine_logs, gpu=target.gpu)
+        self._memory = Memory()
         self._told = Claims()
         self._asked = -ASK_AGAIN
+        self._last: tuple[float, Look] | None = None
+        self._size = 0
 
     def look(self, timeout: float | None = None) -> Look:
         """Fetch and read the page within ``timeout`` seconds. What goes wrong is in the result; nothing is raised."""
         started = time.monotonic()
+        recent = self._recent(started)
+        if recent is not None:
+            return recent
         try:
             fetched = self._scraper.fetch(timeout=timeout)
         except FetchError as error:
             problem = f"{redacted(self._scraper.url)} {error}"
             reading = read_nothing(self._stack, self.target.claims, problem)
-            return Look(reading, time.monotonic() - started, error.reason)
+            return self._finished(reading, Page(), started, error.reason)
         claims = combine(self.target.claims, self._versions(started, timeout))
-        reading = read_body(
-            self.target.stack, fetched.body, claims, openmetrics=fetched.openmetrics, wanted=self._wanted
-        )  # fmt: skip
-        return Look(reading, time.monotonic() - started, "" if reading.reachable else "not_metrics")
+        page = parse_body(self.target.stack, fetched.body, openmetrics=fetched.openmetrics, wanted=self._wanted)
+        self._size = len(fetched.body)
+        reading = read_page(self._stack, page, claims)
+        return self._finished(reading, page, started, "" if reading.reachable else "not_metrics")
+
+    @property
+    def sample_again(self) -> float:
+        """Seconds after which a look between two scrapes is worth its cost; 0 where none is.
+
+        It is where the queue wait is an integral over looks. A page that is large, slow or may not be asked often is
+        left alone: a look may cost the target a twentieth of the time at most.
+        """
+        if not self.target.sample_seconds or self._last is None or self._size > SMALL:
+            return 0.0
+        _, last = self._last
+        answer = last.reading.answer("queue_wait")
+        integral = last.reading.reachable and answer.state is State.DERIVED
+        if not integral or self._stack.cadence_of(last.reading.stack_version) is not None:
+            return 0.0
+        return max(self.target.sample_seconds, 20 * last.seconds)
+
+    def _finished(self, reading: Reading, page: Page, started: float, failure: str) -> Look:
+        """Derive what the page lacks, and remember the look."""
+        now = time.monotonic()
+        evidence = self._beside.read(now, time.time())
+        outcome = derived(self.target.stack, reading, page, self._memory, evidence, self.target.settings, now)
+        look = Look(outcome.reading, time.monotonic() - started, failure, outcome.extras)
+        self._last = (started, look)
+        return look
+
+    def _recent(self, now: float) -> Look | None:
+        """Return the last look while the page may not be asked again, or None."""
+        if self._last is None:
+            return None
+        time_of, look = self._last
+        cadence = self._stack.cadence_of(look.reading.stack_version) if look.reading.reachable else None
+        if cadence is None or now - time_of >= cadence.seconds:
+            return None
+        return replace(look, seconds=0.0, page_age=now - time_of)
 
     def _versions(self, now: float, timeout: float | None) -> Claims:
         """Return what the other endpoints tell, asked seldom, and never where flags have told it all."""
@@ -72,5 +138,6 @@ class Looker:
         return self._told
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections and files."""
         self._scraper.close()
+        self._beside.close()

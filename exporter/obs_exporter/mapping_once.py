@@ -12,10 +12,12 @@ from prometheus_client.registry import Collector
 
 from obs_exporter.collector import families, own_families
 from obs_exporter.config import Target
+from obs_exporter.derive import Evidence, Memory
 from obs_exporter.errors import InputError
-from obs_exporter.look import Look, Looker, read_body
-from obs_exporter.sources.scrape import MAX_BYTES, Access
-from obs_exporter.stacks import Claims
+from obs_exporter.look import Look, Looker, derived, parse_body
+from obs_exporter.sources.beside import Beside
+from obs_exporter.sources.scrape import MAX_BYTES
+from obs_exporter.stacks import STACKS, read_page
 
 
 def read_file(name: str) -> bytes:
@@ -36,12 +38,24 @@ def read_file(name: str) -> bytes:
     return body
 
 
-def from_files(stack: str, claims: Claims, names: Sequence[str]) -> list[tuple[Target, Look]]:
-    """Read successive pages, oldest first, and return the look at the last; its target is called "file"."""
-    readings = [read_body(stack, read_file(name), claims) for name in names]
-    reading = readings[-1]
-    target = Target("file", stack, Access("file"), claims)
-    return [(target, Look(reading, 0.0, "" if reading.reachable else "not_metrics"))]
+def from_files(target: Target, names: Sequence[str], interval: float = 15.0) -> list[tuple[Target, Look]]:
+    """Read successive pages, oldest first and ``interval`` seconds apart, and return the look at the last.
+
+    The target's logs are taken to end when the last page was fetched. Raises ``InputError`` for a page that cannot be
+    read.
+    """
+    beside = Beside(target.engine_logs, gpu=target.gpu)
+    memory = Memory()
+    look: Look | None = None
+    for index, name in enumerate(names):
+        now = index * interval
+        page = parse_body(target.stack, read_file(name))
+        reading = read_page(STACKS[target.stack], page, target.claims)
+        evidence = beside.read(now, None) if index == len(names) - 1 else Evidence()
+        outcome = derived(target.stack, reading, page, memory, evidence, target.settings, now)
+        look = Look(outcome.reading, 0.0, "" if reading.reachable else "not_metrics", outcome.extras)
+    beside.close()
+    return [(target, look)] if look is not None else []
 
 
 def from_url(target: Target) -> list[tuple[Target, Look]]:

@@ -52,6 +52,65 @@ def bearer_token_file() -> _Decorator:
     )  # fmt: skip
 
 
+def engine_log() -> _Decorator:
+    """``--engine-log``."""
+    return click.option(
+        "--engine-log", multiple=True, metavar="GLOB",
+        help="The engine's log files, e.g. --engine-log '/var/log/vllm/*.log'; may be repeated.",
+    )  # fmt: skip
+
+
+def beside_the_page() -> _Decorator:
+    """All options that tell of a target what its page does not."""
+    made = (
+        engine_log(),
+        click.option(
+            "--max-num-seqs", type=click.IntRange(min=1), metavar="N",
+            help="Slots of the engine, of all replicas behind the target together, e.g. --max-num-seqs 256.",
+        ),
+        click.option(
+            "--block-size", type=click.IntRange(min=1), metavar="N",
+            help="Tokens a KV cache block, for logs that count blocks, e.g. --block-size 16.",
+        ),
+        click.option(
+            "--kv-capacity-tokens", type=click.IntRange(min=1), metavar="N",
+            help="Tokens that the KV cache holds, where nothing tells, e.g. --kv-capacity-tokens 247024.",
+        ),
+        click.option(
+            "--estimate-kv-usage", is_flag=True,
+            help="Publish an estimate of the KV cache usage where nothing better is known.",
+        ),
+        click.option("--gpu", is_flag=True, help="Ask the GPU driver of this machine (NVML) for memory and load."),
+    )  # fmt: skip
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(made):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def beside(
+    engine_log: tuple[str, ...] = (),
+    max_num_seqs: int | None = None,
+    block_size: int | None = None,
+    kv_capacity_tokens: int | None = None,
+    estimate_kv_usage: bool = False,
+    gpu: bool = False,
+) -> dict[str, Any]:
+    """Return what those options say, as fields of a target."""
+    from obs_exporter.derive.model import Settings
+
+    settings = Settings(
+        max_num_seqs=max_num_seqs or 0,
+        block_size=block_size or 0,
+        kv_capacity=float(kv_capacity_tokens or 0),
+        estimate_kv_usage=estimate_kv_usage,
+    )
+    return {"engine_logs": engine_log, "gpu": gpu, "settings": settings}
+
+
 def table_format() -> _Decorator:
     """``--format`` of the schema's table."""
     return click.option(
@@ -75,9 +134,19 @@ def claims(stack_version: str, engine_version: str) -> Claims:
 
 
 def target(
-    stack: str, url: str, versions: Claims, *, name: str = "", api_url: str = "", bearer_token_file: str = ""
+    stack: str,
+    url: str,
+    versions: Claims,
+    *,
+    name: str = "",
+    api_url: str = "",
+    bearer_token_file: str = "",
+    **told: Any,
 ) -> Target:
-    """Return the target that flags describe. Raises ``click.BadParameter``, naming the flag, for a URL that is none."""
+    """Return the target that flags describe; ``told`` are those of ``beside_the_page``.
+
+    Raises ``click.BadParameter``, naming the flag, for a URL that is none.
+    """
     from obs_exporter.config import Target, target_name
     from obs_exporter.sources.scrape import Access
 
@@ -87,4 +156,4 @@ def target(
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint=flag) from None
     access = Access(url, bearer_token_file=bearer_token_file)
-    return Target(name or target_name(url), stack, access, versions, api_url)
+    return Target(name or target_name(url), stack, access, versions, api_url, **beside(**told))

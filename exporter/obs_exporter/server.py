@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from obs_exporter._version import __version__
 from obs_exporter.collector import TargetCollector, families, own_families
+from obs_exporter.stacks import STACKS
 
 _Environ = dict[str, Any]
 _Respond = Callable[[str, list[tuple[str, str]]], Any]
@@ -104,6 +105,11 @@ def index_page(collector: TargetCollector) -> str:
         reading = look.reading
         engine = f"vLLM {reading.engine_version} {reading.generation}".strip()
         said = f"{target.stack} {reading.stack_version}, {engine}" if reading.reachable else f"down: {reading.problem}"
+        cadence = STACKS[target.stack].cadence_of(reading.stack_version)
+        if cadence is not None:
+            said += (
+                f". Its page is asked every {cadence.seconds:g} s at most ({look.page_age:.0f} s old): {cadence.reason}"
+            )
         parts.append(f"<h2>{html.escape(target.name)}</h2><p>{html.escape(said)}</p><table>")
         parts.append("<tr><th>signal</th><th>state</th><th>source</th><th>reason</th></tr>")
         for answer in reading.answers:

@@ -29,6 +29,7 @@ def serve_until_stopped(targets: tuple[Target, ...], address: tuple[str, int]) -
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     run_in_thread(server)
+    collector.sample()
     host, port = server.server_address[:2]
     click.echo(f"obs-exporter: {len(targets)} target(s), serving http://{host!s}:{port}/metrics", err=True)
     stopped.wait()

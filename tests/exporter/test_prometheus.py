@@ -21,7 +21,6 @@ from obs_exporter.config import Target
 from obs_exporter.mapping_once import from_files, rendered
 from obs_exporter.server import App, bind, run_in_thread
 from obs_exporter.sources.scrape import Access
-from obs_exporter.stacks import Claims
 
 PROMETHEUS = shutil.which("prometheus")
 PROMTOOL = shutil.which("promtool")
@@ -44,7 +43,7 @@ PAGES = {
 def test_promtool_has_nothing_to_say(stack: str, page: Callable[[str], bytes], tmp_path: Path) -> None:
     path = tmp_path / "page.txt"
     path.write_bytes(page(PAGES[stack]))
-    text = rendered(from_files(stack, Claims(), [str(path)]))
+    text = rendered(from_files(Target("file", stack, Access("file")), [str(path)]))
     assert PROMTOOL
     done = subprocess.run([PROMTOOL, "check", "metrics"], input=text.encode(), capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

@@ -1,4 +1,4 @@
-"""The text report: colours and boxes on a terminal, plain columns in a log."""
+"""The text report: colours on a terminal, plain columns in a log. What is lost and what to do stands first."""
 
 from __future__ import annotations
 
@@ -13,37 +13,41 @@ from rich.table import Table
 from rich.text import Text
 
 from obs_audit.findings import Severity
+from obs_audit.report import grouping
 from obs_audit.verdict import Report
 from obs_exporter.schema import Precision, State
-from obs_exporter.stacks import STACKS
 
 _STYLES = {
     State.NATIVE: "green", State.RENAMED: "green", State.DERIVED: "cyan", State.LOG: "cyan", State.ESTIMATED: "cyan",
-    State.IDLE: "blue", State.HIDDEN: "yellow", State.LOST: "bold red", State.STALE: "yellow",
+    State.IDLE: "blue", State.HIDDEN: "yellow", State.LOST: "bold red", State.STALE: "bold red",
     State.UNREACHABLE: "bold red", State.NEVER: "dim", State.NOT_APPLICABLE: "dim",
 }  # fmt: skip
 _SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "blue"}
-WIDTH = 140
+WIDTH = 120
 """Columns where nothing tells the width: a log, a file, a pipe."""
 
 
 def render(report: Report) -> str:
     """Return the report as text, with colour codes where standard output is a terminal that wants them."""
     terminal = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+    width = min(shutil.get_terminal_size().columns, WIDTH) if sys.stdout.isatty() else WIDTH
     console = Console(
         width=max(width, 80), force_terminal=terminal, no_color=not terminal, highlight=False,
         color_system="auto" if terminal else None, legacy_windows=False,
     )  # fmt: skip
     console.begin_capture()
     _head(console, report)
-    if not report.reading.reachable:
+    if report.reading.reachable:
+        for group in grouping.groups(report, grouping.TROUBLE):
+            _group(console, group)
+        _published(console, report)
+        for group in grouping.groups(report, grouping.ABSENT):
+            _group(console, group, quiet=True)
+    else:
         console.print("Nothing can be said of any signal: no page could be read.", style="bold red")
-        return _plain(console)
-    console.print(_signals(report))
-    _remedies(console, report)
     _findings(console, report)
-    _summary(console, report)
+    if report.reading.reachable:
+        _notes(console, report)
     return _plain(console)
 
 
@@ -54,78 +58,88 @@ def _plain(console: Console) -> str:
 
 
 def _head(console: Console, report: Report) -> None:
-    reading = report.reading
-    title = STACKS[reading.stack].title
-    stack, engine = reading.stack_version, reading.engine_version
-    generation = f" ({reading.generation} engine)" if reading.generation else ""
-    console.print(Text(f"{title} {stack}", style="bold") + Text(f"  ({stack.source})", style="dim"))
-    if reading.stack != "vllm":
-        console.print(Text(f"vLLM {engine}{generation}") + Text(f"  ({engine.source})", style="dim"))
+    for name, source in grouping.identity(report):
+        console.print(Text(name, style="bold") + Text(f"  ({source})", style="dim"))
     if report.paper:
-        console.print(
-            "Paper audit: no page was read; this is what the stack is known to do at this version.", style="dim"
-        )
-    for exhibit in report.exhibits:
-        said = exhibit.reading.problem or (
-            f"{exhibit.counts.families} families, {exhibit.counts.engine_families} of the engine, "
-            f"{exhibit.counts.series} series" if exhibit.counts else ""
-        )  # fmt: skip
-        style = "bold red" if exhibit.reading.problem else "dim"
-        console.print(Text(f"{exhibit.source}: {said}", style=style))
+        console.print("Paper audit: no page was read; this is what is known of these versions.", style="dim")
+    for source, said, bad in grouping.evidence(report):
+        console.print(Text(f"{source}: {said}", style="bold red" if bad else "dim"))
+    profile = report.asked.profile
+    if profile.name != "all":
+        console.print(Text(f"Profile {profile.name}: {profile.meaning}", style="dim"))
+    if report.reading.reachable:
+        console.print(Text(grouping.summary(report), style="bold"))
     console.print()
 
 
-def _signals(report: Report) -> Table:
+def _group(console: Console, group: grouping.Group, *, quiet: bool = False) -> None:
+    """Print one group: the signals, why, and what to do."""
+    head = Text(f"{group.state:<15}", style=_STYLES[group.state])
+    console.print(_hanging(head, ", ".join(group.signals)))
+    if group.waiver:
+        console.print(_hanging(Text(f"{'':<9}waived"), group.waiver, style="blue"))
+    console.print(_hanging(Text(f"{'':<12}why"), group.reason, style="dim"))
+    if group.remedy:
+        console.print(_hanging(Text(f"{'':<13}do"), group.remedy, style="dim" if quiet else ""))
+    if group.cost and not quiet:
+        console.print(_hanging(Text(f"{'':<11}cost"), group.cost, style="dim"))
+
+
+def _hanging(head: Text, text: str, style: str = "") -> Table:
+    """Return two columns: a word, and text that wraps beside it."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=15, no_wrap=True)
+    grid.add_column()
+    grid.add_row(head, Text(text, style=style))
+    return grid
+
+
+def _published(console: Console, report: Report) -> None:
+    """Print what has a value: its state, where it is, and what a reader of it has to know."""
+    answers = grouping.published(report)
+    if not answers:
+        return
+    if any(answer.state in grouping.TROUBLE for answer in report.answers):
+        console.print()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
-    for name in ("signal", "state", "precision", "source", "why"):
+    for name in ("signal", "state", "precision", "name on the page"):
         table.add_column(name, overflow="fold", no_wrap=name in ("signal", "state"))
-    before = ""
-    for answer in report.reading.answers:
-        repeated = answer.reason and answer.reason == before
+    for answer in answers:
         table.add_row(
             answer.signal.id,
             Text(str(answer.state), style=_STYLES[answer.state]),
             "" if answer.precision is Precision.NONE else str(answer.precision),
-            answer.native_name,
-            Text("(the same)", style="dim") if repeated else answer.reason,
+            Text(answer.native_name) + Text(f"\n{answer.reason}" if answer.reason else "", style="dim"),
         )
-        before = answer.reason
-    return table
-
-
-def _remedies(console: Console, report: Report) -> None:
-    """Print each remedy once, with the signals that it brings back."""
-    by_remedy: dict[tuple[str, str], list[str]] = {}
-    for answer in report.reading.answers:
-        if answer.remedy and answer.state in (State.HIDDEN, State.LOST, State.STALE):
-            by_remedy.setdefault((answer.remedy, answer.cost), []).append(answer.signal.id)
-    if not by_remedy:
-        return
-    console.print("\nHow to get them back", style="bold")
-    for (remedy, cost), signals in by_remedy.items():
-        console.print(Text(", ".join(signals), style="yellow"))
-        console.print(Padding(remedy + (f" (costs: {cost})" if cost else ""), (0, 0, 0, 2)))
+    console.print(table)
+    if any(answer.state in grouping.ABSENT for answer in report.answers):
+        console.print()
 
 
 def _findings(console: Console, report: Report) -> None:
-    """Print what the table above does not say yet."""
-    others = [finding for finding in report.findings if not finding.check.startswith("signal_")]
+    """Print what the groups above do not say yet."""
+    others = grouping.other_findings(report)
     if not others:
         return
     console.print("\nFindings", style="bold")
     for finding in others:
-        word = Text(str(finding.severity), style=_SEVERITIES[finding.severity])
-        about = f" [{finding.check}{': ' + finding.signal if finding.signal else ''}] "
-        console.print(word + Text(about, style="dim") + Text(finding.message))
-        if finding.remedy:
-            console.print(Padding(finding.remedy, (0, 0, 0, 2)))
+        about = finding.check + (f", {finding.signal}" if finding.signal else "")
+        style = "dim" if finding.waived else _SEVERITIES[finding.severity]
+        line = Text(finding.message) + Text(f"  [{about}]", style="dim")
+        word = "waived" if finding.waived else str(finding.severity)
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(width=8, no_wrap=True)
+        grid.add_column()
+        grid.add_row(Text(word, style=style), line)
+        if finding.waived:
+            grid.add_row("", Text(finding.waiver, style="blue"))
+        elif finding.remedy:
+            grid.add_row("", Text(finding.remedy, style="dim"))
+        console.print(grid)
 
 
-def _summary(console: Console, report: Report) -> None:
-    counts: dict[State, int] = {}
-    for answer in report.reading.answers:
-        counts[answer.state] = counts.get(answer.state, 0) + 1
-    parts = [f"{counts[state]} {state}" for state in State if state in counts]
-    console.print()
-    console.print(Text(f"{report.published} of {len(report.reading.answers)} signals published", style="bold")
-                  + Text(f": {', '.join(parts)}"))  # fmt: skip
+def _notes(console: Console, report: Report) -> None:
+    for title, sentences in grouping.notes(report):
+        console.print(f"\n{title}", style="bold")
+        for sentence in sentences:
+            console.print(Padding(Text(sentence), (0, 0, 0, 2)))

@@ -94,6 +94,11 @@ def check(config: Config) -> None:
     Raises ConfigError with the field and the remedy.
     """
     engine, layer = config.engine, config.layer
+    parts: dict[str, Any] = {"engine": engine, "layer": layer, "abandon": config.abandon}
+    for name in ("phases", "restarts", "outages"):
+        parts |= {f"{name}[{index}]": part for index, part in enumerate(getattr(config, name))}
+    for name, part in parts.items():
+        _check_finite(part, name)
     for value, name, least in (
         (engine.max_num_seqs, "engine.max_num_seqs", 1),
         (engine.block_size, "engine.block_size", 1),
@@ -121,16 +126,30 @@ def check(config: Config) -> None:
         )
     for index, phase in enumerate(config.phases):
         _check_phase(phase, f"phases[{index}]")
+    abandon = config.abandon
+    if abandon is not None and not (0 <= abandon.share <= 1 and abandon.after_s >= 0.001):
+        # In a closed loop, clients that hang up at once would send for ever without time passing.
+        raise ConfigError(f"abandon needs a share from 0 to 1 and an after_s of at least 0.001, not {abandon}")
+    for restart in config.restarts:
+        if not (restart.at >= 0 and restart.down_s > 0):
+            raise ConfigError(f"a restart needs an at that is not negative and a down_s above 0, not {restart}")
     ordered = sorted(config.restarts, key=lambda restart: restart.at)
     for first, second in pairwise(ordered):
         if first.at + first.down_s > second.at:
             raise ConfigError(f"restarts overlap: one at {first.at} s is still down at {second.at} s")
 
 
+def _check_finite(part: Any, where: str) -> None:
+    for item in fields(part) if part is not None else ():
+        value = getattr(part, item.name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{where}.{item.name} is {value}, but it must be a finite number")
+
+
 def _check_phase(phase: Phase, where: str) -> None:
     for item in fields(phase):
         value = getattr(phase, item.name)
-        if not (math.isfinite(value) and value >= 0):
+        if not value >= 0:
             raise ConfigError(f"{where}.{item.name} is {value}, but it must be a number that is not negative")
     if isinstance(phase, Bursts) and not phase.every_s > 0:
         raise ConfigError(f"{where}.every_s is {phase.every_s}, but bursts need a time between them")
@@ -161,7 +180,13 @@ def _build(cls: Any, data: Any, where: str) -> Any:
     if missing:
         raise ConfigError(f"{_join(where, missing[0])} is missing")
     hints = get_type_hints(cls)
-    return cls(**{key: _value(hints[key], key, value, _join(where, key)) for key, value in data.items()})
+    values = {key: _value(hints[key], key, value, _join(where, key)) for key, value in data.items()}
+    try:
+        return cls(**values)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from None
 
 
 def _required(item: Field[Any]) -> bool:

@@ -119,6 +119,11 @@ class EventLog:
         self._events.append(event)
 
     @property
+    def kept(self) -> int:
+        """How many events are held."""
+        return len(self._events)
+
+    @property
     def end(self) -> int:
         """The position after the last event."""
         return self._dropped + len(self._events)

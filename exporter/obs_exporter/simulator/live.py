@@ -67,6 +67,11 @@ class LiveThread:
         """The base URL of the running server."""
         return self._running().url
 
+    @property
+    def kept_events(self) -> int:
+        """How many events the server holds in memory."""
+        return self._running().kept_events
+
     def truth(self) -> Truth:
         """The truth so far, read in the server's own thread."""
 

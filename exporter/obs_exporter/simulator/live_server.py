@@ -109,6 +109,11 @@ class LiveServer:
         self._world.restart(self._advance(), down_s)
         self._wake.set()
 
+    @property
+    def kept_events(self) -> int:
+        """How many events are held in memory."""
+        return self._world.log.kept
+
     def truth(self) -> Truth:
         """The truth so far. Raises RuntimeError without ``record_truth``."""
         if self._recorder is None:

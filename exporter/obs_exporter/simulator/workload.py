@@ -16,8 +16,8 @@ class Lengths:
 
     def __post_init__(self) -> None:
         """Refuse lengths that cannot be drawn."""
-        if not (self.mean >= 1 and self.spread >= 0):
-            raise ValueError(f"lengths need a mean of at least 1 and a spread of at least 0, not {self}")
+        if not (1 <= self.mean < math.inf and 0 <= self.spread < math.inf):
+            raise ValueError(f"lengths need a finite mean of at least 1 and a finite spread of at least 0, not {self}")
 
     def draw(self, rng: random.Random) -> int:
         """One length, at least 1."""

@@ -108,7 +108,7 @@ class Scraper:
             with self._session.get(
                 url or self.url,
                 headers={"Accept": accept},
-                auth=self._bearer(),
+                auth=bearer(self.access),
                 timeout=(min(self.access.connect_timeout, limit), limit),
                 verify=self._verify(),
                 stream=True,
@@ -116,7 +116,7 @@ class Scraper:
                 body = self._read(response, started + limit)
                 content_type = response.headers.get("Content-Type", "")
         except requests.exceptions.RequestException as error:
-            raise _explained(error, limit) from None
+            raise explained(error, limit) from None
         if response.status_code != 200:
             raise FetchError("http_status", f"answered HTTP {response.status_code}")
         return Fetched(body, content_type, time.monotonic() - started)
@@ -134,22 +134,6 @@ class Scraper:
             chunks.append(chunk)
         return b"".join(chunks)
 
-    def _bearer(self) -> Callable[[requests.PreparedRequest], requests.PreparedRequest] | None:
-        """Return what signs a request with the token, which goes before a user and password in the URL."""
-        path = self.access.bearer_token_file
-        if not path:
-            return None
-        try:
-            token = Path(path).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise FetchError("token", f"the bearer token file {path} cannot be read: {_why(error)}") from None
-
-        def sign(request: requests.PreparedRequest) -> requests.PreparedRequest:
-            request.headers["Authorization"] = f"Bearer {token}"
-            return request
-
-        return sign
-
     def _verify(self) -> bool | str:
         return False if self.access.skip_verify else (self.access.ca_file or True)
 
@@ -158,11 +142,34 @@ class Scraper:
         self._session.close()
 
 
+Sign = Callable[[requests.PreparedRequest], requests.PreparedRequest]
+
+
+def bearer(access: Access) -> Sign | None:
+    """Return what signs a request with the token, which goes before a user and password in the URL.
+
+    Raises ``FetchError`` where the token's file cannot be read.
+    """
+    path = access.bearer_token_file
+    if not path:
+        return None
+    try:
+        token = Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FetchError("token", f"the bearer token file {path} cannot be read: {_why(error)}") from None
+
+    def sign(request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {token}"
+        return request
+
+    return sign
+
+
 def _why(error: Exception) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else "it is no text"
 
 
-def _explained(error: requests.exceptions.RequestException, limit: float) -> FetchError:
+def explained(error: requests.exceptions.RequestException, limit: float) -> FetchError:
     """Turn a library's exception into a word and a sentence, without the URL that it quotes."""
     if isinstance(error, requests.exceptions.ConnectTimeout):
         return FetchError("timeout", "did not accept the connection in time")

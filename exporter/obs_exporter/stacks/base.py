@@ -11,7 +11,7 @@ from obs_exporter.stacks import engine as vllm
 from obs_exporter.stacks.catalogue import Engine, catalogue
 from obs_exporter.stacks.endpoints import Endpoint
 from obs_exporter.stacks.mapping import LabelRule
-from obs_exporter.stacks.model import Answer, Point, Row, Rule
+from obs_exporter.stacks.model import Answer, Point, Regained, Row, Rule
 from obs_exporter.stacks.versions import UNKNOWN, Known, key, matches
 
 GPU_SIGNALS = frozenset({"gpu_memory_used", "gpu_memory_total", "gpu_utilization"})
@@ -21,18 +21,47 @@ GPU_RULE = Rule(
     GPU_SIGNALS, State.NEVER,
     "neither the engine nor the layer publishes device metrics",
     remedy="run NVIDIA's dcgm-exporter beside it and join on the node",
+    cost="one pod a node, and its page to scrape",
     source="metric modules of vLLM 0.4.3 to 0.33.0",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Which engine a release of a stack carries. ``floor``: at least this one. ``generation`` where it is forced."""
+    """Which engine a release of a stack carries.
+
+    ``floor``: at least this one. ``generation`` where it is forced. ``runtime`` where a release has several.
+    """
 
     stack: str
     engine: str
     floor: bool = False
     generation: str = ""
+    runtime: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """A page that may not be asked more often than every ``seconds``: at these versions a scrape takes values away."""
+
+    stack_versions: str
+    seconds: float
+    reason: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWait:
+    """The layer's own queue as a difference: its published duration less the time inside the replicas behind it.
+
+    ``inner`` is the histogram family of the time inside, ``label`` names the deployment in it, ``ingress`` are
+    beginnings of the names of deployments that the layer's edge calls itself; ``factor`` turns its unit into seconds.
+    """
+
+    inner: str
+    label: str
+    ingress: tuple[str, ...]
+    factor: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +75,9 @@ class Stack:
     were read, oldest first. ``is_engine``: the stack is the engine alone. ``complete``: the page shows every registered
     family from the start, so that absence means something. ``pins_first``: a release carries exactly one engine, which
     is surer than what the families suggest. ``endpoints`` tell versions. ``log_place`` says where the engine's log is.
+    ``cadences`` bound how often its page may be asked. ``layer_wait`` says of which two families the layer's queue is
+    the difference. ``regained`` is how signals come back that its page lacks. ``admitted_by`` is the layer signal whose
+    count is that of the requests handed to the engine.
     """
 
     name: str
@@ -56,6 +88,7 @@ class Stack:
     markers: tuple[str, ...]
     rows: tuple[Row, ...] = ()
     rules: tuple[Rule, ...] = ()
+    regained: tuple[Regained, ...] = ()
     pins: tuple[Pin, ...] = ()
     native_prefix: str = "vllm:"
     is_engine: bool = False
@@ -69,6 +102,9 @@ class Stack:
     evidence_families: tuple[str, ...] = ()
     endpoints: tuple[Endpoint, ...] = ()
     log_place: str = ""
+    cadences: tuple[Cadence, ...] = ()
+    layer_wait: LayerWait | None = None
+    admitted_by: str = ""
 
     # -- what to read ---------------------------------------------------------------------------------------------
 
@@ -77,7 +113,8 @@ class Stack:
         engine = {name for row in vllm.ROWS for name in row.families()}
         spelled = {prefix + name for prefix in self.engine_prefixes for name in engine}
         own = {name for row in self.rows for name in row.families()}
-        return Wanted(spelled | own | set(self.evidence_families))
+        inner = {self.layer_wait.inner} if self.layer_wait is not None else set()
+        return Wanted(spelled | own | inner | set(self.evidence_families))
 
     def engine_families(self, page: Page) -> dict[str, str]:
         """Return the engine families on a page, by their name without prefix, with the spelling that was found.
@@ -123,10 +160,16 @@ class Stack:
         """Return what the page tells of the stack's version."""
         return UNKNOWN
 
-    def pinned(self, stack_release: str) -> Pin | None:
-        """Return the engine that a stack release carries: its own pin or that of the newest older one."""
+    def cadence_of(self, version: Known) -> Cadence | None:
+        """Return the bound on asking at a version: that of any release that is possible."""
+        possible = (cadence for cadence in self.cadences for release in version.candidates
+                    if matches(cadence.stack_versions, release))  # fmt: skip
+        return next(possible, None)
+
+    def pinned(self, stack_release: str) -> tuple[Pin, ...]:
+        """Return the engines that a stack release carries: its own pins or those of the newest older release."""
         older = [pin for pin in self.pins if stack_release and key(pin.stack) <= key(stack_release)]
-        return older[-1] if older else None
+        return tuple(pin for pin in older if pin.stack == older[-1].stack)
 
     # -- what it says of a signal ----------------------------------------------------------------------------------
 
@@ -146,6 +189,10 @@ class Stack:
         """Return the first rule that holds."""
         return next((rule for rule in self.rules if rule.holds(signal, point)), None)
 
+    def way_back(self, signal: str, point: Point) -> Regained | None:
+        """Return how a signal comes back that the page lacks, or None."""
+        return next((way for way in self.regained if way.holds(signal, point)), None)
+
     def lacking(self, answer: Answer, point: Point, page: Page) -> Answer:
         """Turn what the tables say into an answer for a page that has no value of the signal.
 
@@ -159,9 +206,16 @@ class Stack:
         return missing_on_engine(answer, point, page, self.engine_families(page))
 
 
-def without_value(answer: Answer, state: State, reason: str, *, name: str = "", remedy: str = "") -> Answer:
+def without_value(
+    answer: Answer, state: State, reason: str, *, name: str = "", remedy: str = "", cost: str = ""
+) -> Answer:
     """Return the answer with a state that publishes nothing."""
-    return Answer(answer.signal, state, reason, native_name=name, remedy=remedy)
+    return Answer(answer.signal, state, reason, native_name=name, remedy=remedy, cost=cost)
+
+
+def by_rule(answer: Answer, rule: Rule) -> Answer:
+    """Return the answer as a rule gives it."""
+    return without_value(answer, rule.state, rule.reason, remedy=rule.remedy, cost=rule.cost)
 
 
 def missing_on_engine(answer: Answer, point: Point, page: Page, families: Mapping[str, str]) -> Answer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from obs_exporter.schema import Kind, Precision, Provenance, State
 from obs_exporter.stacks.catalogue import Catalogue, Engine, Registration
-from obs_exporter.stacks.model import Row
+from obs_exporter.stacks.model import Regained, Row
 from obs_exporter.stacks.versions import key
 
 _GAUGE, _COUNTER, _HISTOGRAM = Kind.GAUGE, Kind.COUNTER, Kind.HISTOGRAM
@@ -87,6 +87,41 @@ LABELLED: frozenset[str] = frozenset({row.family for row in ROWS} - {"cache_conf
 
 DEFAULT_V1 = "0.8.0"
 """V1 is what runs by default from this release on (V0 can be chosen until 0.10.2)."""
+
+
+LOG = "--engine-log GLOB"
+"""What the user gives for everything that is read from a log."""
+
+IN_THE_LOG = frozenset({"requests_running", "requests_waiting", "kv_cache_usage"})
+AT_START = frozenset({"kv_cache_capacity", "kv_cache_max_concurrency"})
+_CONCURRENCY = frozenset({"kv_cache_max_concurrency"})
+
+
+def log_ways(
+    periodic: str, needs: str = LOG, *, stack_versions: str = "", generation: str = ""
+) -> tuple[Regained, ...]:
+    """Return the ways back through the engine's log on a stack; ``periodic`` says where the periodic lines stand."""
+    return (
+        Regained(IN_THE_LOG, State.LOG, Precision.EXACT, periodic, needs, stack_versions, generation=generation),
+        Regained(frozenset({"preemptions"}), State.LOG, Precision.LOWER_BOUND,
+                 "the number in the V0 engine's warning, written at preemption 1, 51, 101 and so on",
+                 needs, stack_versions, ">=0.4.3,<0.11", "V0"),
+    )  # fmt: skip
+
+
+START_WAYS = (
+    Regained(_CONCURRENCY, State.LOG, Precision.EXACT, "the engine's start-up log line has it", LOG,
+             engine_versions=">=0.6.3"),
+    Regained(frozenset({"kv_cache_capacity"}), State.LOG, Precision.EXACT, "the engine's start-up log lines have it",
+             LOG, engine_versions=">=0.6.3"),
+    Regained(frozenset({"kv_cache_capacity"}), State.LOG, Precision.EXACT,
+             "the engine's start-up log line counts blocks", f"{LOG} and --block-size", engine_versions="<0.6.3"),
+)  # fmt: skip
+
+LITTLE = Regained(
+    frozenset({"queue_wait"}), State.DERIVED, Precision.SAMPLED,
+    "Little's law: the time-integral of requests_waiting over the requests that began",
+)  # fmt: skip
 
 
 def rows_at(signal: str, engine: Engine, catalogue: Catalogue) -> list[tuple[Row, Registration]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from obs_exporter.schema import BY_ID, Signal, State
+from obs_exporter.schema import BY_ID, Provenance, Signal, State
 from obs_exporter.stacks import engine as vllm
 from obs_exporter.stacks.base import Stack
 from obs_exporter.stacks.catalogue import Engine, Registration, catalogue
@@ -30,6 +30,33 @@ def expect(stack: Stack, signal_id: str, point: Point) -> Answer:
     if not point.engine:
         return Answer(signal, State.LOST, "the engine's version is not known")
     return _by_engine(stack, signal, point)
+
+
+def on_paper(stack: Stack, signal_id: str, point: Point) -> Answer:
+    """Say what a stack does with a signal, and where it has none to show, how the exporter does all the same.
+
+    What a switch shows stays hidden: the source's own value is better than any derived one.
+    """
+    answer = expect(stack, signal_id, point)
+    way = stack.way_back(signal_id, point) if answer.state not in (State.HIDDEN, *_PUBLISHED) else None
+    if way is None:
+        return with_way_back(answer, stack, point)
+    provenance = Provenance.LOG if way.state is State.LOG else Provenance.COMPUTED
+    remedy = "; or ".join(filter(None, (f"give {way.needs}" if way.needs else "", answer.remedy)))
+    source = "the engine's log" if way.state is State.LOG else "computed"
+    reason = f"{way.how} ({answer.reason})"
+    return Answer(answer.signal, way.state, reason, provenance, way.precision, source, remedy)
+
+
+_PUBLISHED = tuple(state for state in State if state.publishes)
+
+
+def with_way_back(answer: Answer, stack: Stack, point: Point) -> Answer:
+    """Add to an answer without a value what would bring it back."""
+    way = None if answer.state in (State.IDLE, *_PUBLISHED) else stack.way_back(answer.signal.id, point)
+    if way is None or not way.needs:
+        return answer
+    return replace(answer, remedy="; or ".join(filter(None, (answer.remedy, f"give {way.needs}: {way.how}"))))
 
 
 def _engine_lacks(signal_id: str, state: State, point: Point) -> bool:
@@ -111,17 +138,19 @@ def merge(answers: Sequence[tuple[Point, Answer]]) -> Answer:
     ``answers`` is never empty and in rising order of version.
     """
     newest = answers[-1][1]
+    by_stack = len({point.stack for point, _ in answers}) > 1
     groups: dict[tuple[State, str], list[str]] = {}
     for point, answer in answers:
-        version = point.stack or point.engine
+        version = point.stack if by_stack else point.engine
         groups.setdefault((answer.state, answer.remedy), []).append(version)
     if len(groups) == 1:
         return newest
-    who = "" if answers[-1][0].stack else "vLLM "
+    who = "" if by_stack else "vLLM "
     named = [f"{state} for {who}{span(versions)}" for (state, _), versions in groups.items()]
     remedies = [f"{who}{span(versions)}: {remedy}" for (_, remedy), versions in groups.items() if remedy]
+    differ = len({state for state, _ in groups}) > 1
     return replace(
         newest,
-        reason=f"{newest.reason}; the version is not known: {', '.join(named)}".removeprefix("; "),
+        reason=f"{newest.reason}; by version: {', '.join(named)}".removeprefix("; ") if differ else newest.reason,
         remedy="; ".join(remedies) if len(remedies) > 1 else newest.remedy,
     )

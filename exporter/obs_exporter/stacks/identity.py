@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from obs_exporter.exposition import Page
 from obs_exporter.stacks import engine as vllm
-from obs_exporter.stacks.base import Stack
+from obs_exporter.stacks.base import Pin, Stack
 from obs_exporter.stacks.catalogue import Engine, catalogue
 from obs_exporter.stacks.model import Claims, Oddity, Point
 from obs_exporter.stacks.versions import UNKNOWN, Known, key
@@ -91,41 +91,52 @@ def _mismatch(stack: Stack, told: Known, seen: Known, engine: Known, fit: list[E
 
 
 def _points(stack: Stack, stack_known: Known, claims: Claims, fit: list[Engine]) -> tuple[tuple[Point, ...], Known]:
-    """Pair the possible stack releases with the engine of each, or with the engines that fit the page."""
+    """Pair the possible stack releases with their possible engines.
+
+    What was told is surest; then what a release carries or what fits the page, in the order that the stack says.
+    """
     told = claims.engine_version
     if stack.is_engine and not told.candidates:
         told = stack_known
     if told.candidates:
-        release = catalogue().nearest(told.best)
-        fitting = [engine.generation for engine in fit if engine.release == release]
-        names = stack_known.candidates or ("",)
-        pins = {name: stack.pinned(name) for name in names}
-        points = []
-        for name in names:
-            pin = pins[name]
-            forced = pin.generation if pin is not None else ""
-            generation = fitting[-1] if fitting else forced or vllm.generation_of(release)
-            points.append(Point(name, release, generation))
-        return tuple(points), told
-    if fit and not stack.pins_first:
-        return _fitted(stack_known, fit)
-    pinned = [(name, stack.pinned(name)) for name in stack_known.candidates]
-    points = []
-    for name, pin in pinned:
-        if pin is not None:
-            release = catalogue().nearest(pin.engine)
-            points.append(Point(name, release, pin.generation or vllm.generation_of(release)))
-        else:
-            points.append(Point(name, "", ""))
-    if any(point.engine for point in points):
-        engines = tuple(dict.fromkeys(pin.engine for _, pin in pinned if pin is not None))
-        floor = any(pin.floor for _, pin in pinned if pin is not None)
-        return tuple(points), Known(engines, f"carried by {stack.title} {stack_known}", floor)
-    if fit:
-        return _fitted(stack_known, fit)
+        return _told(stack, stack_known, told, fit), told
+    carried = _carried(stack, stack_known)
+    fitted = _fitted(stack_known, fit)
+    for points, known in (carried, fitted) if stack.pins_first else (fitted, carried):
+        if known.candidates:
+            return points, known
     newest = catalogue().releases[-1]
     names = stack_known.candidates or ("",)
     return tuple(Point(name, newest, vllm.generation_of(newest)) for name in names), UNKNOWN
+
+
+def _told(stack: Stack, stack_known: Known, told: Known, fit: list[Engine]) -> tuple[Point, ...]:
+    """Pair the stack releases with the engine that was told; its generation is what the page or the release shows."""
+    release = catalogue().nearest(told.best)
+    fitting = [engine.generation for engine in fit if engine.release == release]
+    points = []
+    for name in stack_known.candidates or ("",):
+        forced = [pin.generation for pin in stack.pinned(name) if pin.generation]
+        generation = (fitting or forced or [vllm.generation_of(release)])[-1]
+        points.append(Point(name, release, generation))
+    return tuple(points)
+
+
+def _carried(stack: Stack, stack_known: Known) -> tuple[tuple[Point, ...], Known]:
+    """Pair each stack release with the engines that it carries; one that carries none has an engine of no version."""
+    points: list[Point] = []
+    carried: list[Pin] = []
+    for name in stack_known.candidates:
+        pins = stack.pinned(name)
+        carried += pins
+        points += [] if pins else [Point(name, "", "")]
+        for pin in pins:
+            release = catalogue().nearest(pin.engine)
+            points.append(Point(name, release, pin.generation or vllm.generation_of(release)))
+    engines = tuple(dict.fromkeys(pin.engine for pin in carried))
+    runtimes = [f"{pin.runtime} {pin.engine}" for pin in carried if pin.runtime]
+    source = f"carried by {stack.title} {stack_known}" + (f": {', '.join(runtimes)}" if runtimes else "")
+    return tuple(points), Known(engines, source, any(pin.floor for pin in carried))
 
 
 def _fitted(stack_known: Known, fit: list[Engine]) -> tuple[tuple[Point, ...], Known]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from obs_exporter.exposition import Page
 from obs_exporter.schema import Kind, Provenance, State
 from obs_exporter.stacks import engine
-from obs_exporter.stacks.base import GPU_RULE, LAYER_SIGNALS, Pin, Stack, without_value
+from obs_exporter.stacks.base import GPU_RULE, LAYER_SIGNALS, Pin, Stack, by_rule
 from obs_exporter.stacks.endpoints import ENGINE_VERSION
 from obs_exporter.stacks.model import Answer, Point, Row, Rule
 from obs_exporter.stacks.vllm import SERVER_FAMILIES, SPELLINGS, VllmStack
@@ -22,9 +22,10 @@ RELEASES = (
 PINS = (
     Pin("0.12.0", "0.2.7"), Pin("0.13.0", "0.4.2"), Pin("0.13.1", "0.4.3"), Pin("0.14.0", "0.6.1.post2"),
     Pin("0.15.0", "0.8.2"), Pin("0.15.1", "0.8.5"), Pin("0.16.0", "0.9.2"), Pin("0.17.0", "0.15.1"),
-    Pin("0.18.0", "0.19.0"), Pin("0.19.0", "0.20.0"), Pin("0.20.0", "0.24.0"),
+    Pin("0.18.0", "0.19.0"), Pin("0.19.0", "0.20.0"),
+    Pin("0.20.0", "0.20.0", runtime="kserve-vllmserver"), Pin("0.20.0", "0.24.0", runtime="kserve-huggingfaceserver"),
 )  # fmt: skip
-"""huggingfaceserver's vLLM; the kserve-vllmserver runtime (0.20.0 and newer) pins vllm/vllm-openai:v0.20.0."""
+"""huggingfaceserver's vLLM; the runtime kserve-vllmserver exists from 0.20.0 on."""
 
 _QPEXT_LABELS = ("service_name", "configuration_name", "revision_name")
 
@@ -51,9 +52,17 @@ _SWITCH = (
 
 RULES = (
     Rule(
+        engine.SIGNALS, State.NOT_APPLICABLE,
+        "KServe 0.11 carries no engine for LLMs: a custom container has what its own vLLM has",
+        remedy="audit that container as --stack vllm",
+        stack_versions="<0.12",
+        source="kserve 0.11.0 to 0.11.2: no huggingfaceserver",
+    ),
+    Rule(
         frozenset({"layer_request_duration", "layer_requests_queued"}), State.NOT_APPLICABLE,
         "in Standard mode no layer stands in the request path; in Knative mode queue-proxy's page (port 9091) has it",
         remedy=_SWITCH,
+        cost="request metrics of every Knative service in the cluster",
         source="knative/serving 1.15 to 1.23",
     ),
     Rule(
@@ -69,6 +78,7 @@ THROUGH_QPEXT = Rule(
     "this page came through KServe's metrics aggregator (qpext), which discards what it cannot type: behind a "
     "Prometheus 2 scraper that is every gauge and histogram",
     remedy="scrape the kserve-container's own port 8080 with Accept: text/plain;version=0.0.4, not port 9088",
+    cost="queue-proxy's families need a second scrape job, for port 9091",
     source="kserve qpext/cmd/qpext/main.go, 0.10 to 0.20",
 )  # fmt: skip
 
@@ -90,7 +100,7 @@ class KserveStack(VllmStack):
         """Blame the aggregator where the page bears its labels."""
         found = super().lacking(answer, point, page)
         if found.state is State.LOST and answer.state.publishes and _through_qpext(page, self):
-            return without_value(answer, THROUGH_QPEXT.state, THROUGH_QPEXT.reason, remedy=THROUGH_QPEXT.remedy)
+            return by_rule(answer, THROUGH_QPEXT)
         return found
 
 
@@ -115,5 +125,10 @@ STACK = KserveStack(
     mangled_prefixes=("vllm_", "kserve_vllm_"),
     evidence_families=SERVER_FAMILIES,
     endpoints=(ENGINE_VERSION,),
+    regained=(
+        *engine.log_ways("the engine's periodic log line has it, under load"),
+        *engine.START_WAYS,
+        engine.LITTLE,
+    ),
     log_place="the standard output of the pod's kserve-container",
 )

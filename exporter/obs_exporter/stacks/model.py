@@ -81,6 +81,33 @@ class Rule:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Regained:
+    """How signals come back that a stack does not publish at some versions: what the exporter derives or reads.
+
+    ``how`` is the way, ``needs`` what the user has to give or switch on for it ("" where nothing). ``precision`` is
+    that of the values. ``generation`` is the engine's, "" for any. The first that holds answers.
+    """
+
+    signals: frozenset[str]
+    state: State
+    precision: Precision
+    how: str
+    needs: str = ""
+    stack_versions: str = ""
+    engine_versions: str = ""
+    generation: str = ""
+
+    def holds(self, signal: str, point: Point) -> bool:
+        """Whether the signal comes back so at a point; an unknown version satisfies no bound."""
+        return (
+            signal in self.signals
+            and self.generation in ("", point.generation)
+            and _inside(self.stack_versions, point.stack)
+            and _inside(self.engine_versions, point.engine)
+        )
+
+
 def _inside(specifier: str, version: str) -> bool:
     return not specifier or bool(version and matches(specifier, version))
 
@@ -131,6 +158,7 @@ ODDITIES: Mapping[str, str] = MappingProxyType(
         "foreign_version_name": "a name that the engine of this version does not have",
         "router_series": "engine names that a router made up from its own view",
         "version_mismatch": "the page and the version given do not agree",
+        "destructive_scrape": "a page whose scrape takes values away from every other scraper",
         "dropped": "a family that this version registers is not on the page",
     }
 )

@@ -13,11 +13,11 @@ from __future__ import annotations
 from obs_exporter.exposition import Page
 from obs_exporter.schema import Kind, Precision, Provenance, State
 from obs_exporter.stacks import engine
-from obs_exporter.stacks.base import GPU_RULE, Pin, Stack, without_value
+from obs_exporter.stacks.base import GPU_RULE, Cadence, LayerWait, Pin, Stack, by_rule, without_value
 from obs_exporter.stacks.catalogue import catalogue
 from obs_exporter.stacks.endpoints import ENGINE_VERSION, Endpoint
 from obs_exporter.stacks.mapping import LabelRule
-from obs_exporter.stacks.model import Answer, Claims, Point, Row, Rule
+from obs_exporter.stacks.model import Answer, Claims, Point, Regained, Row, Rule
 from obs_exporter.stacks.versions import UNKNOWN, Known, key, matches
 
 RELEASES = (
@@ -43,21 +43,26 @@ _STREAMING = (
     "or read the engine's own page: RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING=1 with RAY_SERVE_ENABLE_HA_PROXY=1 and "
     "log_engine_metrics: false (2.56 and newer), then scrape each replica's port (30000 and up)"
 )
+_REDEPLOY = "a redeploy of the application, and with it of the model"
+_UPGRADE = "another vLLM: ray[llm] asks for a newer one with each release"
+_ONE_PAGE = "a restart of the cluster; one LLMConfig only; the families of Serve's router go, since traffic bypasses it"
 _CONFIG_INFO = frozenset({"kv_cache_capacity", "kv_cache_max_concurrency"})
 _SOURCE = "ray wheels 2.44.1 to 2.60.0"
 
 RULES = (
     Rule(frozenset({"kv_cache_usage"}), State.LOST, "Ray registers none of the engine's families before 2.47",
-         remedy=f"{_ENGINE_LOG}; or upgrade Ray to 2.51 or newer", stack_versions="<2.47", source=_SOURCE),
+         remedy=f"{_ENGINE_LOG}; or upgrade Ray to 2.51 or newer", cost=_UPGRADE, stack_versions="<2.47",
+         source=_SOURCE),
     Rule(engine.SIGNALS, State.LOST, "Ray registers none of the engine's families before 2.47",
-         remedy="upgrade Ray to 2.51 or newer", stack_versions="<2.47", source=_SOURCE),
+         remedy="upgrade Ray to 2.51 or newer", cost=_UPGRADE, stack_versions="<2.47", source=_SOURCE),
     Rule(_CONFIG_INFO, State.LOST, "Ray's own copy of the metrics logger does not pass cache_config_info on",
          remedy="read the engine's start-up line in the replica's worker-*.out", stack_versions=">=2.47,<2.49",
          source=_SOURCE),
     Rule(engine.SIGNALS, State.HIDDEN, "log_engine_metrics is off by default in Ray 2.47 to 2.50",
-         remedy=_SWITCH, stack_versions=">=2.47,<2.51", source=_SOURCE),
+         remedy=_SWITCH, cost=_REDEPLOY, stack_versions=">=2.47,<2.51", source=_SOURCE),
     Rule(_CONFIG_INFO, State.LOST, "cache_config_info is on the page for about 20 s after the engine's start only",
-         remedy=f"read the engine's start-up line in the replica's worker-*.out, {_STREAMING}", stack_versions=OTEL,
+         remedy=f"read the engine's start-up line in the replica's worker-*.out, {_STREAMING}", cost=_ONE_PAGE,
+         stack_versions=OTEL,
          source="seen on Ray 2.60.0"),
     Rule(frozenset({"layer_queue_wait"}), State.LOST,
          "Ray publishes no wait per request: its fulfilment time counts every attempt, rejected ones too",
@@ -69,7 +74,8 @@ RULES = (
 OFF = Rule(
     engine.SIGNALS, State.HIDDEN,
     "this node runs a Serve LLM deployment and none of the engine's families is here: log_engine_metrics is false",
-    remedy=f"{_SWITCH}, {_STREAMING}", stack_versions=">=2.47", source="seen on Ray 2.60.0",
+    remedy=f"{_SWITCH}, {_STREAMING}", cost=f"{_REDEPLOY}; for the second way {_ONE_PAGE}",
+    stack_versions=">=2.47", source="seen on Ray 2.60.0",
 )  # fmt: skip
 
 NO_LLM = "no Serve LLM deployment reports on this page: scrape the node that runs the LLM replica (one agent a node)"
@@ -110,6 +116,30 @@ ROWS = (
     Row("layer_requests_queued", "ray_serve_deployment_queued_queries", Kind.GAUGE,
         note="swings while replicas reject: a request leaves the queue for each try"),
     Row("layer_requests_ongoing", "ray_serve_num_ongoing_http_requests", Kind.GAUGE, note="at the HTTP proxy"),
+)  # fmt: skip
+
+
+LAYER_WAIT = LayerWait(
+    "ray_serve_deployment_processing_latency_ms", "deployment", ("LLMRouter", "OpenAiIngress"), 0.001
+)
+"""The deployments that the HTTP proxy calls itself: the routers of Serve LLM; of another app, its one deployment."""
+
+REGAINED = (
+    *engine.log_ways("the V0 engine's periodic line is in a worker-*.out or .err, under load", stack_versions="<2.47"),
+    *engine.START_WAYS,
+    Regained(frozenset({"layer_queue_wait"}), State.DERIVED, Precision.EXACT,
+             "time at the proxy less time inside the ingress replicas", stack_versions="<2.52"),
+    Regained(frozenset({"queue_wait"}), State.LOG, Precision.EXACT,
+             "the queue time in the replica's line of each finished request", engine.LOG, stack_versions="<2.49",
+             generation="V0"),
+)  # fmt: skip
+"""From Ray 2.47 on nobody asks the V1 engine for its periodic line; its start-up lines are there."""
+
+CADENCES = (
+    Cadence(">=2.52,<2.57", 10.0,
+            "a scrape clears Ray's gauges, and they come back every 10 s: a page asked more often blanks every other "
+            "scraper, the user's own Prometheus included",
+            source="seen on Ray 2.55.1 (each gauge in 6 or 7 of 58 scrapes, 1 s apart); ray#63131, mended in 2.57"),
 )  # fmt: skip
 
 
@@ -165,7 +195,7 @@ class RayServeStack(Stack):
             return self._lazy(answer, point) if answer.state in _EXPECTED else answer
         if answer.state.publishes:
             if _runs_llm(page):
-                return without_value(answer, OFF.state, OFF.reason, remedy=OFF.remedy)
+                return by_rule(answer, OFF)
             return without_value(answer, State.NOT_APPLICABLE, NO_LLM)
         return answer
 
@@ -203,6 +233,9 @@ STACK = RayServeStack(
     lookalikes=("ray_vllm_engine_stats_", "ray_vllm_arg_usage_stats_"),
     label_rule=LabelRule(("model_name", "model_id"), ("engine",)),
     evidence_families=_LLM_EVIDENCE,
+    regained=REGAINED,
+    cadences=CADENCES,
+    layer_wait=LAYER_WAIT,
     endpoints=(ENGINE_VERSION, Endpoint("/v1/models", models)),
     log_place="the replica's worker-*.out under /tmp/ray/session_latest/logs (2.44: actor _EngineBackgroundProcess)",
 )

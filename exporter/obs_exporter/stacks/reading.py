@@ -9,7 +9,7 @@ from obs_exporter.exposition import Page
 from obs_exporter.schema import SIGNALS, Series, Signal, State
 from obs_exporter.stacks import engine as vllm
 from obs_exporter.stacks.base import Stack
-from obs_exporter.stacks.expectation import expect, merge
+from obs_exporter.stacks.expectation import expect, merge, on_paper, with_way_back
 from obs_exporter.stacks.identity import Identity, identify
 from obs_exporter.stacks.mapping import Mapped, apply
 from obs_exporter.stacks.model import Answer, Claims, Oddity, Point, Reading, Row
@@ -36,7 +36,7 @@ def read_page(stack: Stack, page: Page, claims: Claims) -> Reading:
     if problem:
         return read_nothing(stack, claims, problem)
     identity = identify(stack, page, claims)
-    oddities = [*_page_oddities(stack, page), *identity.oddities]
+    oddities = [*_page_oddities(stack, page), *_cadence_oddities(stack, identity), *identity.oddities]
     answers = []
     for signal in SIGNALS:
         answer, found = _answer(stack, page, signal, identity)
@@ -64,8 +64,15 @@ def _page_oddities(stack: Stack, page: Page) -> Iterator[Oddity]:
         yield Oddity("damaged_lines", f"{page.damaged} damaged lines, the first is line {first.line}: {first.text}")
 
 
+def _cadence_oddities(stack: Stack, identity: Identity) -> Iterator[Oddity]:
+    cadence = stack.cadence_of(identity.stack)
+    if cadence is not None:
+        remedy = f"let one scraper ask it, every {cadence.seconds:g} s or less often, or upgrade {stack.title}"
+        yield Oddity("destructive_scrape", cadence.reason, remedy=remedy)
+
+
 def _expected(stack: Stack, signal: Signal, points: tuple[Point, ...]) -> Answer:
-    return merge([(point, expect(stack, signal.id, point)) for point in points])
+    return merge([(point, on_paper(stack, signal.id, point)) for point in points])
 
 
 def _answer(stack: Stack, page: Page, signal: Signal, identity: Identity) -> tuple[Answer, list[Oddity]]:
@@ -144,7 +151,10 @@ def _name_oddities(row: Row, name: str, prefix: str, stack: Stack, identity: Ide
 
 def _absent(stack: Stack, page: Page, signal: Signal, identity: Identity) -> Answer:
     """Answer for a signal that the page has no value of."""
-    answers = [(point, stack.lacking(expect(stack, signal.id, point), point, page)) for point in identity.points]
+    answers = []
+    for point in identity.points:
+        answer = stack.lacking(expect(stack, signal.id, point), point, page)
+        answers.append((point, with_way_back(answer, stack, point)))
     return merge(answers)
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from obs_exporter.exposition import Page
-from obs_exporter.schema import Kind, Provenance, State
+from obs_exporter.schema import Kind, Precision, Provenance, State
 from obs_exporter.stacks import engine
 from obs_exporter.stacks.base import GPU_SIGNALS, Pin, Stack, without_value
 from obs_exporter.stacks.endpoints import Endpoint
-from obs_exporter.stacks.model import Answer, Claims, Point, Row, Rule
+from obs_exporter.stacks.model import Answer, Claims, Point, Regained, Row, Rule
 from obs_exporter.stacks.versions import UNKNOWN, Known, key
 
 RELEASES = (
@@ -48,6 +48,8 @@ _SIDE_PORT = (
     "open the engine's own registry on a second port: a pip package with a vllm.general_plugins entry point that calls "
     "prometheus_client.start_http_server (seen to work with vLLM 0.32.0; loaded by vLLM 0.5.5 and newer)"
 )
+_SIDE_PORT_COST = "a package in the image, a port, and signals that then exist twice: choose one source for each"
+_UPGRADE = "another image, and with it another vLLM"
 _V0_LOG = "the engine's periodic line on tritonserver's standard output has it (V0 engine, up to 25.09)"
 _LOGGED = frozenset({"requests_running", "requests_waiting", "kv_cache_usage", "kv_cache_capacity"})
 
@@ -59,21 +61,22 @@ def _switch(value: str, versions: str, note: str = "") -> Rule:
         "the vLLM backend exports it only with REPORT_CUSTOM_METRICS; disable_log_stats must not be true",
         remedy=f'set parameters: {{ key: "REPORT_CUSTOM_METRICS" value: {{ string_value: "{value}" }} }} '
         f"in config.pbtxt and reload the model{note}",
-        stack_versions=versions, source=_SOURCE,
+        cost="a reload of the model", stack_versions=versions, source=_SOURCE,
     )  # fmt: skip
 
 
 RULES = (
     Rule(PASSED, State.LOST, "the vLLM backend exports no vllm: family before 24.08",
-         remedy="upgrade Triton to 24.08 or newer", stack_versions="<24.08", source=_SOURCE),
+         remedy="upgrade Triton to 24.08 or newer", cost=_UPGRADE, stack_versions="<24.08", source=_SOURCE),
     Rule(frozenset({"request_duration"}), State.LOST, "the vLLM backend exports it from 24.09 on",
-         remedy="upgrade Triton to 24.09 or newer", stack_versions="<24.09", source=_SOURCE),
+         remedy="upgrade Triton to 24.09 or newer", cost=_UPGRADE, stack_versions="<24.09", source=_SOURCE),
     _switch("yes", "<24.12"),
     _switch("true", ">=24.12"),
     _switch("true", "", ' (24.08 to 24.11 want "yes" instead)'),
     Rule(_LOGGED, State.LOST, "the vLLM backend never exports it", remedy=f"{_SIDE_PORT}; {_V0_LOG}",
-         stack_versions="<25.10", source=_SOURCE),
-    Rule(engine.SIGNALS, State.LOST, "the vLLM backend never exports it", remedy=_SIDE_PORT, source=_SOURCE),
+         cost=_SIDE_PORT_COST, stack_versions="<25.10", source=_SOURCE),
+    Rule(engine.SIGNALS, State.LOST, "the vLLM backend never exports it", remedy=_SIDE_PORT, cost=_SIDE_PORT_COST,
+         source=_SOURCE),
     Rule(frozenset({"layer_requests_ongoing"}), State.NEVER, "Triton counts what waits, not what it holds open",
          source="triton core src/metrics.cc, r24.07 to r26.06"),
 )  # fmt: skip
@@ -172,6 +175,19 @@ class TritonStack(Stack):
         return super().lacking(answer, point, page)
 
 
+_ON = "REPORT_CUSTOM_METRICS (see ttft)"
+REGAINED = (
+    *engine.log_ways("the V0 engine's periodic line is on tritonserver's standard output, under load",
+                     stack_versions="<25.10"),
+    *engine.START_WAYS,
+    Regained(frozenset({"layer_requests_ongoing"}), State.DERIVED, Precision.EXACT,
+             "requests that the backend admitted less those that the engine finished", _ON, ">=24.09"),
+    Regained(frozenset({"requests_waiting"}), State.DERIVED, Precision.LOWER_BOUND,
+             "requests inside the engine beyond its slots", f"{_ON} and --max-num-seqs", ">=24.09"),
+    Regained(frozenset({"queue_wait"}), State.DERIVED, Precision.LOWER_BOUND,
+             "Little's law over the lower bound of requests_waiting", f"{_ON} and --max-num-seqs", ">=24.09"),
+)  # fmt: skip
+
 STACK = TritonStack(
     name="triton",
     title="Triton",
@@ -184,6 +200,8 @@ STACK = TritonStack(
     pins=PINS,
     complete=False,
     evidence_families=("nv_inference_request_success",),
+    admitted_by="layer_queue_wait",
+    regained=REGAINED,
     endpoints=(Endpoint("/v2", server_version),),
     log_place="tritonserver's standard output (the periodic line only with the V0 engine, up to 25.09)",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from obs_exporter.exposition import Page
 from obs_exporter.schema import State
 from obs_exporter.stacks import engine
-from obs_exporter.stacks.base import GPU_RULE, LAYER_SIGNALS, Stack, without_value
+from obs_exporter.stacks.base import GPU_RULE, LAYER_SIGNALS, Stack, by_rule
 from obs_exporter.stacks.catalogue import catalogue
 from obs_exporter.stacks.endpoints import ENGINE_VERSION
 from obs_exporter.stacks.model import Answer, Point, Rule
@@ -24,6 +24,7 @@ DISABLED = Rule(
     engine.SIGNALS, State.HIDDEN,
     "the page has the HTTP server's families and none of the engine's: --disable-log-stats is set",
     remedy="start the engine without --disable-log-stats",
+    cost="a restart of the engine",
     source="seen on vLLM 0.32.0; V1 >= 0.7.3 and V0 make no metrics logger under this flag",
 )  # fmt: skip
 
@@ -46,7 +47,7 @@ class VllmStack(Stack):
     def lacking(self, answer: Answer, point: Point, page: Page) -> Answer:
         """Blame ``--disable-log-stats`` where no engine family is there at all."""
         if answer.state.publishes and answer.signal.id in DISABLED.signals and not self.engine_families(page):
-            return without_value(answer, DISABLED.state, DISABLED.reason, remedy=DISABLED.remedy)
+            return by_rule(answer, DISABLED)
         return super().lacking(answer, point, page)
 
 
@@ -70,5 +71,10 @@ STACK = VllmStack(
     mangled_prefixes=("vllm_", "kserve_vllm_"),
     evidence_families=SERVER_FAMILIES,
     endpoints=(ENGINE_VERSION,),
+    regained=(
+        *engine.log_ways("the engine's periodic log line has it, under load"),
+        *engine.START_WAYS,
+        engine.LITTLE,
+    ),
     log_place="the server's standard output",
 )

@@ -24,7 +24,15 @@ def test_each_release_carries_its_engine_on_paper() -> None:
     for release in ("0.15.2", "0.16.0", "0.19.0", "0.20.0"):
         reading = read_paper(STACKS["kserve"], Claims(Known((release,), "given")))
         engines[release] = str(reading.engine_version)
-    assert engines == {"0.15.2": "0.8.5", "0.16.0": "0.9.2", "0.19.0": "0.20.0", "0.20.0": "0.24.0"}
+    assert engines == {"0.15.2": "0.8.5", "0.16.0": "0.9.2", "0.19.0": "0.20.0", "0.20.0": "0.20.0 to 0.24.0"}
+
+
+def test_two_runtimes_of_one_release_may_differ() -> None:
+    reading = read_paper(STACKS["kserve"], Claims(Known(("0.20.0",), "given")))
+    assert "kserve-vllmserver 0.20.0" in reading.engine_version.source
+    answer = reading.answer("kv_cache_max_concurrency")
+    assert answer.state is State.NATIVE
+    assert "log for vLLM 0.20.0" in answer.reason
 
 
 def test_the_page_is_surer_than_the_pin(read: Read) -> None:

@@ -1,0 +1,42 @@
+"""The stack gives the engine's families other names.
+
+The numbers are the engine's own, under another prefix: Ray's agent turns ``vllm:num_requests_running`` into
+``ray_vllm_num_requests_running``. Every dashboard and alert that was written for the bare engine finds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from obs_audit.case import Case
+from obs_audit.checks.base import Check, Example, number
+from obs_audit.findings import Finding, Severity
+from obs_exporter.schema import Provenance, State
+
+_REMEDY = "query the stack's names (obs-audit explain SIGNAL prints them), or put obs-exporter's schema in between"
+
+
+def find(case: Case) -> Iterator[Finding]:
+    """Yield one finding for all renamed signals together."""
+    table = case.evidence.stack
+    prefixes = tuple(prefix for prefix in table.engine_prefixes
+                     if prefix != table.native_prefix and prefix not in table.mangled_prefixes)  # fmt: skip
+    renamed = [
+        answer for answer in case.answers
+        if answer.state is State.RENAMED and answer.provenance is Provenance.ENGINE
+        and prefixes and answer.native_name.startswith(prefixes)
+    ]  # fmt: skip
+    if renamed:
+        example = renamed[0].native_name
+        message = f"other names than the bare engine's for {number(len(renamed), 'signal')}, such as {example}"
+        yield Finding("renamed_by_stack", Severity.INFO, "", message, _REMEDY, case.source)
+
+
+CHECK = Check(
+    "renamed_by_stack", Severity.INFO, __doc__, _REMEDY, find,
+    fails=Example(
+        '# TYPE ray_vllm_num_requests_running gauge\nray_vllm_num_requests_running{model_name="m"} 1\n',
+        stack="ray-serve",
+    ),
+    passes=Example('# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{model_name="m"} 1\n'),
+)  # fmt: skip

@@ -1,0 +1,182 @@
+"""From raw pieces to what checks look at: readings, documents, lines of a log. Pure: one bundle, one result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from obs_audit import loglines
+from obs_audit.evidence.exercise import Exercise
+from obs_audit.evidence.pieces import ACCEPTS, Bundle, Given, Piece, Role
+from obs_audit.inventory import Counts, count
+from obs_exporter.config import claimed
+from obs_exporter.errors import InputError
+from obs_exporter.exposition import Page, parse
+from obs_exporter.stacks import STACKS, Claims, Reading, Stack, read_nothing, read_page, read_paper
+from obs_exporter.stacks.endpoints import combine
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """One page with its reading. No counts if unreadable; ``later`` is the same page some seconds after.
+
+    ``negotiated`` are the names that other Accept headers make the server declare samples under: header -> page.
+    """
+
+    source: str
+    reading: Reading
+    page: Page
+    body: bytes = b""
+    counts: Counts | None = None
+    later: Exhibit | None = None
+    negotiated: Mapping[Role, Page] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that was gathered of one target, understood.
+
+    ``exhibits`` are its pages in the order given, none for a paper audit. ``documents`` maps a path of the API to its
+    JSON. ``discovery`` are the addresses that Ray's service discovery names, None where it was not asked.
+    ``annotations`` is the text of Kubernetes manifests. ``moved`` is (page before, page after) of an exercise.
+    """
+
+    stack: Stack
+    exhibits: tuple[Exhibit, ...]
+    paper: Reading
+    documents: Mapping[str, object]
+    logs: tuple[loglines.Found, ...] = ()
+    discovery: tuple[str, ...] | None = None
+    annotations: tuple[tuple[str, str], ...] = ()
+    api_page: Exhibit | None = None
+    baseline: Exhibit | None = None
+    exercise: Exercise | None = None
+    moved: tuple[Exhibit, Exhibit] | None = None
+
+    @property
+    def readable(self) -> tuple[Exhibit, ...]:
+        """The pages that could be read."""
+        return tuple(exhibit for exhibit in self.exhibits if exhibit.reading.reachable)
+
+
+def interpret(bundle: Bundle) -> Evidence:
+    """Understand a bundle.
+
+    Raises ``InputError`` for a stack that is not known and for versions that are none (in a manifest; flags were
+    checked before).
+    """
+    stack = _stack(bundle.given)
+    told = _claims(bundle.given)
+    documents = _documents(bundle, Role.DOCUMENT)
+    claims = combine(told, _asked(stack, documents))
+    exhibits = tuple(_exhibit(stack, piece, claims, bundle) for piece in bundle.of(Role.PAGE))
+    before, after = bundle.one(Role.BEFORE), bundle.one(Role.AFTER)
+    api = bundle.one(Role.API_PAGE)
+    return Evidence(
+        stack,
+        exhibits,
+        read_paper(stack, claims),
+        documents,
+        logs=tuple(loglines.read(piece.source, _text(piece)) for piece in bundle.of(Role.ENGINE_LOG)),
+        discovery=_discovery(bundle),
+        annotations=tuple((piece.source, _text(piece)) for piece in bundle.of(Role.ANNOTATIONS)),
+        api_page=_single(STACKS["vllm"], api, Claims()) if api is not None and not api.error else None,
+        baseline=_baseline(bundle),
+        exercise=_exercise(bundle),
+        moved=(_single(stack, before, claims), _single(stack, after, claims)) if before and after else None,
+    )
+
+
+def _stack(given: Given) -> Stack:
+    if given.stack not in STACKS:
+        raise InputError(f"no such stack: {given.stack!r}; known are {', '.join(STACKS)}")
+    return STACKS[given.stack]
+
+
+def _claims(given: Given) -> Claims:
+    try:
+        return Claims(claimed(given.stack_version), claimed(given.engine_version))
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def _asked(stack: Stack, documents: Mapping[str, object]) -> Claims:
+    """Return what the API's documents tell of versions."""
+    claims = Claims()
+    for endpoint in stack.endpoints:
+        if endpoint.path in documents:
+            claims = combine(claims, endpoint.read(documents[endpoint.path]))
+    return claims
+
+
+def _documents(bundle: Bundle, role: Role) -> dict[str, object]:
+    """Return the JSON documents by path; what is no JSON is left out."""
+    found: dict[str, object] = {}
+    for piece in bundle.of(role):
+        if piece.error:
+            continue
+        path = "/" + piece.source.partition("://")[2].partition("/")[2]
+        try:
+            found[path] = json.loads(piece.body)
+        except ValueError:
+            continue
+    return found
+
+
+def _exhibit(stack: Stack, piece: Piece, claims: Claims, bundle: Bundle) -> Exhibit:
+    later = bundle.one(Role.LATER, piece.number)
+    wanted = stack.wanted()
+    negotiated = {}
+    for role in ACCEPTS:
+        variant = bundle.one(role, piece.number)
+        if variant is not None and not variant.error:
+            negotiated[role] = parse(variant.body, wanted, openmetrics=variant.openmetrics)
+    return _single(stack, piece, claims, _single(stack, later, claims) if later else None, negotiated)
+
+
+def _single(
+    stack: Stack, piece: Piece, claims: Claims, later: Exhibit | None = None, negotiated: dict[Role, Page] | None = None
+) -> Exhibit:
+    """Read one page."""
+    if piece.error:
+        return Exhibit(piece.source, read_nothing(stack, claims, piece.error), Page(problem=piece.error))
+    page = parse(piece.body, stack.wanted(), openmetrics=piece.openmetrics)
+    reading = read_page(stack, page, claims)
+    counts = count(stack, page, piece.body) if reading.reachable else None
+    return Exhibit(piece.source, reading, page, piece.body, counts, later, negotiated or None)
+
+
+def _discovery(bundle: Bundle) -> tuple[str, ...] | None:
+    """Return the addresses that Ray's service discovery names, sorted; None where it told nothing."""
+    piece = bundle.one(Role.DISCOVERY)
+    if piece is None or piece.error:
+        return None
+    try:
+        groups = json.loads(piece.body)
+        return tuple(sorted({str(target) for group in groups for target in group["targets"]}))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _baseline(bundle: Bundle) -> Exhibit | None:
+    """Read the bare engine's page with the version that its own API tells."""
+    piece = bundle.one(Role.BASELINE)
+    if piece is None:
+        return None
+    bare = STACKS["vllm"]
+    return _single(bare, piece, _asked(bare, _documents(bundle, Role.BASELINE_DOCUMENT)))
+
+
+def _exercise(bundle: Bundle) -> Exercise | None:
+    piece = bundle.one(Role.EXERCISE)
+    if piece is None:
+        return None
+    try:
+        return Exercise.from_json(piece.body)
+    except ValueError as error:
+        raise InputError(f"{piece.source}: this is no record of an exercise: {error}") from None
+
+
+def _text(piece: Piece) -> str:
+    return piece.body.decode("utf-8", "replace")

@@ -1,0 +1,77 @@
+"""Send a few small requests through a stack and count, on the client's side, what its counters should show after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from obs_audit.evidence.exercise import Exercise
+from obs_audit.evidence.gathering import Where
+from obs_audit.evidence.pieces import Piece
+from obs_exporter.sources.openai import Client, Usage
+from obs_exporter.sources.scrape import Access, FetchError
+from obs_exporter.stacks import Stack
+
+REQUESTS, TOKENS = 6, 16
+HARD_REQUESTS, HARD_CLIENTS, HARD_TOKENS = 96, 48, 512
+"""A load that fills a small KV cache: more clients than slots, answers long enough to grow out of their blocks."""
+TIMEOUT = 120.0
+"""Seconds that one answer may take."""
+
+SETTLE = {"ray-serve": 22.0}
+"""Seconds until counters show what has happened: Ray's processes report every 10 s, each in its own phase."""
+DEFAULT_SETTLE = 1.0
+
+
+def train(where: Where) -> Exercise:
+    """Send the requests, one after the other, or many at once for a hard exercise. Failures are counted, not raised."""
+    access = Access(where.exercise_url, timeout=TIMEOUT, bearer_token_file=where.bearer_token_file)
+    if where.hard:
+        shares = [HARD_REQUESTS // HARD_CLIENTS] * HARD_CLIENTS
+        with ThreadPoolExecutor(HARD_CLIENTS) as pool:
+            results = list(pool.map(lambda job: _series(access, where.model, *job), enumerate(shares)))
+        answers = [answer for result in results for answer in result]
+    else:
+        answers = _series(access, where.model, 0, REQUESTS, TOKENS)
+    return counted(answers, hard=where.hard)
+
+
+def _series(
+    access: Access, model: str, client: int, requests: int, tokens: int = HARD_TOKENS
+) -> list[Usage | FetchError]:
+    """Send requests of one client, each with a prompt of its own, so that no prefix cache answers for it."""
+    answers: list[Usage | FetchError] = []
+    session = Client(access, model)
+    try:
+        for number in range(requests):
+            prompt = f"Client {client}, question {number}: name {number + 3} rivers and say where they end."
+            try:
+                answers.append(session.ask(prompt, tokens))
+            except FetchError as error:
+                answers.append(error)
+    finally:
+        session.close()
+    return answers
+
+
+def counted(answers: list[Usage | FetchError], *, hard: bool) -> Exercise:
+    """Add up what the client saw."""
+    good = [answer for answer in answers if isinstance(answer, Usage)]
+    failures = [answer for answer in answers if isinstance(answer, FetchError)]
+    told = [(usage.prompt_tokens, usage.completion_tokens) for usage in good]
+    return Exercise(
+        requests=len(good),
+        failed=len(failures),
+        prompt_tokens=sum(prompt or 0 for prompt, _ in told),
+        completion_tokens=sum(completion or 0 for _, completion in told),
+        untold=sum(1 for pair in told if None in pair),
+        hard=hard,
+        error=str(failures[0]) if failures else "",
+    )
+
+
+def settled(fetch: Callable[[], Piece], stack: Stack) -> Piece:
+    """Fetch the page once the stack has had the time to report."""
+    time.sleep(SETTLE.get(stack.name, DEFAULT_SETTLE))
+    return fetch()

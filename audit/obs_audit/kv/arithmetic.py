@@ -1,0 +1,113 @@
+"""From a cache's shape to bytes a token, bytes a request, and what fits. Pure arithmetic, in bytes and tokens."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from obs_audit.kv.shape import Keeps, Layer, Shape
+
+DTYPES = {"bfloat16": 2.0, "float16": 2.0, "float32": 4.0, "fp8": 1.0, "fp8_e4m3": 1.0, "fp8_e5m2": 1.0, "int8": 1.0}
+"""Bytes an element of the KV cache takes, by vLLM's words for --kv-cache-dtype and the model's own data types."""
+
+AUTO = "auto"
+
+
+def resolve_dtype(asked: str, shape: Shape) -> str:
+    """Return the cache's data type: the one asked for, or under ``auto`` the model's own.
+
+    vLLM runs a float32 model in 16 bits unless told otherwise, and so do its caches.
+    """
+    if asked != AUTO:
+        return asked
+    return shape.dtype if shape.dtype in ("bfloat16", "float16") else "bfloat16"
+
+
+def kept_heads(layer: Layer, tensor_parallel: int) -> float:
+    """Return the heads that one GPU keeps: its share, at least one (heads are copied where GPUs outnumber them)."""
+    if layer.keeps is Keeps.LATENT:
+        return 1
+    return max(1.0, layer.heads / tensor_parallel)
+
+
+def layer_bytes(layer: Layer, dtype: str, tensor_parallel: int = 1) -> float:
+    """Return the bytes that one token takes in one layer on one GPU."""
+    if layer.keeps is Keeps.NOTHING:
+        return 0.0
+    copies = 1 if layer.keeps is Keeps.LATENT else 2
+    return copies * kept_heads(layer, tensor_parallel) * layer.head_dim * DTYPES[dtype] + layer.extra_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Bytes on one GPU. ``growing`` a token in layers that keep every token, ``windowed`` in layers with a window.
+
+    ``by_heads`` is what the formula with attention heads in place of key and value heads would say of all layers.
+    """
+
+    growing: float
+    windowed: tuple[tuple[int, float], ...]
+    by_heads: float
+
+    @property
+    def per_token(self) -> float:
+        """Bytes of one more token while it is inside every window."""
+        return self.growing + sum(size for _, size in self.windowed)
+
+    @property
+    def exaggeration(self) -> float:
+        """How many times too much the formula with attention heads says."""
+        return self.by_heads / self.per_token if self.per_token else 0.0
+
+    def request(self, tokens: int, block_size: int) -> float:
+        """Return the bytes of one request of so many tokens, in whole blocks.
+
+        A sliding layer keeps its window and one block more, since a window seldom begins with a block.
+        """
+        blocks = -(-tokens // block_size)
+        total = self.growing * blocks * block_size
+        for window, size in self.windowed:
+            total += size * block_size * min(blocks, -(-window // block_size) + 1)
+        return total
+
+
+def cost(shape: Shape, dtype: str, tensor_parallel: int = 1) -> Cost:
+    """Return what a token costs in a model's cache."""
+    growing, windowed = 0.0, Counter[int]()
+    sizes: dict[int, float] = {}
+    for layer in shape.layers:
+        size = layer_bytes(layer, dtype, tensor_parallel)
+        if layer.keeps is Keeps.WINDOW:
+            windowed[layer.window] += 1
+            sizes[layer.window] = size
+        else:
+            growing += size
+    attending = sum(1 for layer in shape.layers if layer.keeps is not Keeps.NOTHING)
+    heads = max(1.0, shape.attention_heads / tensor_parallel)
+    by_heads = 2 * heads * shape.head_dim * DTYPES[dtype] * attending
+    return Cost(growing, tuple((window, windowed[window] * sizes[window]) for window in sorted(windowed)), by_heads)
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What fits: blocks, tokens in them, their bytes on one GPU, and requests of a full context (0: not asked)."""
+
+    blocks: int
+    tokens: int
+    bytes: float
+    max_concurrency: float = 0.0
+
+
+def capacity(found: Cost, block_size: int, blocks: int, max_model_len: int = 0) -> Capacity:
+    """Return what so many blocks hold, for a model whose layers all keep every token.
+
+    The concurrency is vLLM V1's: blocks over the whole blocks of one request of the longest context.
+    """
+    tokens = blocks * block_size
+    concurrency = blocks / -(-max_model_len // block_size) if max_model_len else 0.0
+    return Capacity(blocks, tokens, tokens * found.per_token, concurrency)
+
+
+def blocks_in(found: Cost, block_size: int, memory: float) -> int:
+    """Return the whole blocks that fit into so many bytes of one GPU."""
+    return int(memory // (found.per_token * block_size)) if found.per_token else 0

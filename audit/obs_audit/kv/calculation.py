@@ -1,0 +1,77 @@
+"""From what the user asked to a finished calculation. Reads the files; the rest is arithmetic."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from obs_audit.kv.arithmetic import Capacity, blocks_in, capacity, cost, resolve_dtype
+from obs_audit.kv.checks import check
+from obs_audit.kv.report import Result
+from obs_audit.kv.shape import ShapeError, read_shape
+from obs_exporter.derive.from_logs import capacity as tokens_of
+from obs_exporter.errors import InputError
+from obs_exporter.sources.beside import Beside
+from obs_exporter.stacks.log_lines import BLOCKS, CONTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A calculation as asked for; numbers are 0 where they were not given."""
+
+    config: Path
+    dtype: str = "auto"
+    block_size: int = 16
+    num_blocks: int = 0
+    kv_bytes: float = 0.0
+    max_model_len: int = 0
+    tensor_parallel: int = 1
+    engine_log: tuple[str, ...] = ()
+
+
+def calculate(asked: Asked) -> Result:
+    """Calculate, and check against the engine's lines where a log is given.
+
+    Raises ``InputError`` for a file that cannot be read, is no model's config.json, or no engine's log.
+    """
+    try:
+        shape = read_shape(json.loads(asked.config.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise InputError(f"{asked.config}: {error.strerror or error}") from None
+    except ShapeError as error:
+        raise InputError(f"{asked.config}: {error}") from None
+    except ValueError as error:
+        raise InputError(f"{asked.config}: this is no JSON: {error}") from None
+    dtype = resolve_dtype(asked.dtype, shape)
+    heads = max((layer.heads for layer in shape.layers), default=1)
+    if max(heads, asked.tensor_parallel) % max(1, min(heads, asked.tensor_parallel)):
+        raise InputError(f"{heads} key/value heads cannot be split over {asked.tensor_parallel} GPUs")
+    found = cost(shape, dtype, asked.tensor_parallel)
+    starts = _starts(asked.engine_log)
+    longest = asked.max_model_len or int(starts[0].get(CONTEXT, 0) if starts else 0)
+    blocks = asked.num_blocks or (blocks_in(found, asked.block_size, asked.kv_bytes) if asked.kv_bytes else 0)
+    if not blocks and starts:
+        blocks = int(starts[0].get(BLOCKS) or (tokens_of(starts[0], asked.block_size) or 0) // asked.block_size)
+    fits: Capacity | None = capacity(found, asked.block_size, blocks, longest) if blocks else None
+    checks = tuple(one for start in starts for one in check(start, found, asked.block_size))
+    return Result(shape, dtype, asked.tensor_parallel, asked.block_size, longest, found, fits, checks)
+
+
+def _starts(globs: tuple[str, ...]) -> list[dict[str, float]]:
+    """Return the numbers of every engine's start-up lines.
+
+    Raises ``InputError`` where the logs cannot be read or hold none.
+    """
+    if not globs:
+        return []
+    beside = Beside(globs)
+    evidence = beside.read(0.0, None)
+    beside.close()
+    if evidence.problems:
+        raise InputError("; ".join(evidence.problems))
+    engines = evidence.logs.engines if evidence.logs is not None else {}
+    starts = [dict(engine.start) for _, engine in sorted(engines.items()) if engine.start]
+    if not starts:
+        raise InputError(f"{', '.join(globs)}: no start-up line about the KV cache is in it")
+    return starts

@@ -1,0 +1,84 @@
+"""The engine's queue wait by Little's law."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from obs_exporter.derive import queue_wait
+from obs_exporter.derive.context import Context
+from obs_exporter.derive.model import (
+    OPEN_TOTAL,
+    SUM_LOWER,
+    SUM_UPPER,
+    Draft,
+    Extra,
+    Labels,
+    counts,
+    labelled,
+    scalars,
+    sums,
+)
+from obs_exporter.schema import BY_ID, Histogram, Precision, Provenance, State
+from obs_exporter.stacks.model import Answer
+
+REASON = "Little's law: the time-integral of requests_waiting over the requests that began"
+_FLOOR = "; from a lower bound of requests_waiting"
+_SECOND_LOOK = "known from the second look on, as the time-integral of requests_waiting"
+
+
+def wanted(draft: Draft) -> bool:
+    """Whether the queue wait is to be derived: the page has none, and shows how many wait and how many began."""
+    return (
+        draft.answers["queue_wait"].state in OPEN_TOTAL
+        and draft.answers["requests_waiting"].state.publishes
+        and bool(_began(draft))
+    )
+
+
+def fill(draft: Draft, context: Context) -> None:
+    """Integrate from look to look; publish from the second look on."""
+    if not wanted(draft):
+        lost_sight(draft, context)
+        return
+    memory, slots = context.memory, context.settings.max_num_seqs
+    floor = draft.answers["requests_waiting"].precision is Precision.LOWER_BOUND
+    waiting = scalars(draft.series("requests_waiting"))
+    sample = queue_wait.Sample(
+        context.now, waiting, _began(draft), scalars(draft.series("requests_running")),
+        sums(draft.series("inter_token_latency")), sums(draft.series("ttft")), float(slots), floor,
+    )  # fmt: skip
+    state = memory.queue = queue_wait.step(memory.queue, sample)
+    before = draft.answers["queue_wait"]
+    if not state.spans and not state.skipped:
+        draft.put(replace(before, reason=f"{before.reason}; {_SECOND_LOOK}".removeprefix("; ")))
+        return
+    series = Histogram(_labels(draft, waiting), ((math.inf, state.count),), state.sum)
+    precision = Precision.LOWER_BOUND if floor else Precision.SAMPLED
+    reason = REASON + (_FLOOR if floor else "")
+    signal = BY_ID["queue_wait"]
+    draft.put(Answer(signal, State.DERIVED, reason, Provenance.COMPUTED, precision, "computed", series=(series,)))
+    if state.bounded and sample.ttft:
+        draft.extras.append(Extra(signal.id, SUM_UPPER, state.upper))
+    if slots and state.bounded and sample.decoding:
+        draft.extras.append(Extra(signal.id, SUM_LOWER, state.lower))
+
+
+def lost_sight(draft: Draft, context: Context) -> None:  # noqa: ARG001 - one shape for all
+    """Remember that nothing is known of the time around a look without the numbers."""
+    context.memory.queue = queue_wait.lost_sight(context.memory.queue)
+
+
+def _began(draft: Draft) -> dict[Labels, float]:
+    """Return a counter of requests that left the queue: first tokens, else ends."""
+    return (
+        counts(draft.series("ttft"))
+        or scalars(draft.series("requests_finished"))
+        or counts(draft.series("request_duration"))
+    )
+
+
+def _labels(draft: Draft, waiting: dict[Labels, float]) -> Labels:
+    """Return the labels of the one series: the engine's index where there is only one."""
+    engines = {dict(labels).get("engine", "") for labels in waiting}
+    return labelled(draft.model, engines.pop() if len(engines) == 1 else "")

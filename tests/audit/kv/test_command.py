@@ -1,0 +1,105 @@
+"""The command as a person runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from obs_audit.cli import main
+
+CONFIG = {
+    "model_type": "qwen2", "num_hidden_layers": 28, "num_attention_heads": 12, "num_key_value_heads": 2,
+    "hidden_size": 1536, "torch_dtype": "bfloat16",
+}  # fmt: skip
+LOG = (
+    "INFO 11-29 10:00:00 [gpu_worker.py:276] Available KV cache memory: 6.60 GiB\n"
+    "INFO 11-29 10:00:00 [kv_cache_utils.py:716] GPU KV cache size: 247,024 tokens\n"
+    "INFO 11-29 10:00:00 [kv_cache_utils.py:720] Maximum concurrency for 4,096 tokens per request: 60.31x\n"
+)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG))
+    return path
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "engine.log"
+    path.write_text(LOG)
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["kv", *map(str, arguments)])
+
+
+def test_it_says_the_bytes_and_what_the_other_formula_would_have_said(config: Path) -> None:
+    result = run("--config", config)
+    assert result.exit_code == 0
+    assert "28,672 B a token (28.0 KiB)" in result.output
+    assert "168.0 KiB: 6 times too much" in result.output
+
+
+def test_it_checks_itself_against_the_engines_lines(config: Path, log: Path) -> None:
+    result = run("--config", config, "--engine-log", log)
+    assert result.exit_code == 0
+    assert result.output.count("agrees: ") == 3
+    assert "60.31x" in result.output
+
+
+def test_a_wrong_data_type_is_found_out(config: Path, log: Path) -> None:
+    result = run("--config", config, "--engine-log", log, "--dtype", "fp8")
+    assert result.exit_code == 1
+    assert "DIFFERS: 247,024 tokens take 3.30 GiB; the engine had 6.60 GiB" in result.output
+
+
+def test_json_has_every_number(config: Path, log: Path) -> None:
+    document = json.loads(run("--config", config, "--engine-log", log, "--format", "json").output)
+    assert document["bytes_per_token"] == 28_672
+    assert document["attention_heads_factor"] == 6
+    assert document["capacity"]["tokens"] == 247_024
+    assert [one["agrees"] for one in document["checks"]] == [True] * 3
+
+
+def test_bytes_in_place_of_blocks(config: Path) -> None:
+    result = run("--config", config, "--kv-bytes", 15_326 * 16 * 28_672, "--max-model-len", 4096)
+    assert "15,326 blocks of 16 tokens: 245,216 tokens" in result.output
+    assert "59.87x" in result.output
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("{", "no JSON"), ("{}", "num_hidden_layers is missing"), ("\xff", "no JSON")],
+)
+def test_a_bad_config_is_an_input_error(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(content.encode("latin-1"))
+    result = run("--config", path)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_missing_file_and_a_log_without_lines(config: Path, tmp_path: Path) -> None:
+    assert run("--config", tmp_path / "none.json").exit_code == 2
+    assert run("--config", config, "--engine-log", tmp_path / "none.log").exit_code == 2
+    (tmp_path / "empty.log").write_text("hello\n")
+    result = run("--config", config, "--engine-log", tmp_path / "empty.log")
+    assert result.exit_code == 2
+    assert "no start-up line" in result.output
+
+
+def test_blocks_and_bytes_together_are_refused(config: Path) -> None:
+    assert run("--config", config, "--num-blocks", 1, "--kv-bytes", 1).exit_code == 2
+
+
+def test_heads_that_cannot_be_split_are_refused(config: Path) -> None:
+    result = run("--config", config, "--tensor-parallel-size", 3)
+    assert result.exit_code == 2
+    assert "cannot be split over 3" in result.output

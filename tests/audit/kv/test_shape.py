@@ -1,0 +1,156 @@
+"""What config.json files of the families of models say; the numbers are those of their publishers' configs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from obs_audit.kv.arithmetic import cost, resolve_dtype
+from obs_audit.kv.shape import Keeps, ShapeError, read_shape
+
+QWEN: dict[str, Any] = {
+    "model_type": "qwen2", "num_hidden_layers": 28, "num_attention_heads": 12, "num_key_value_heads": 2,
+    "hidden_size": 1536, "torch_dtype": "bfloat16", "sliding_window": 32768, "use_sliding_window": False,
+    "max_window_layers": 28,
+}  # fmt: skip
+DEEPSEEK: dict[str, Any] = {
+    "model_type": "deepseek_v3", "num_hidden_layers": 61, "num_attention_heads": 128, "num_key_value_heads": 128,
+    "hidden_size": 7168, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128,
+    "torch_dtype": "bfloat16",
+}  # fmt: skip
+GEMMA3: dict[str, Any] = {
+    "model_type": "gemma3",
+    "text_config": {
+        "model_type": "gemma3_text", "num_hidden_layers": 62, "num_attention_heads": 32, "num_key_value_heads": 16,
+        "head_dim": 128, "hidden_size": 5376, "sliding_window": 1024, "sliding_window_pattern": 6,
+    },
+    "torch_dtype": "bfloat16",
+}  # fmt: skip
+GPT_OSS: dict[str, Any] = {
+    "model_type": "gpt_oss", "num_hidden_layers": 24, "num_attention_heads": 64, "num_key_value_heads": 8,
+    "head_dim": 64, "hidden_size": 2880, "sliding_window": 128,
+    "layer_types": ["sliding_attention", "full_attention"] * 12, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+def kinds(config: dict[str, Any]) -> dict[Keeps, int]:
+    layers = read_shape(config).layers
+    return {kind: count for kind in Keeps if (count := sum(1 for layer in layers if layer.keeps is kind))}
+
+
+def test_qwen_takes_28_kib_a_token_and_not_168() -> None:
+    found = cost(read_shape(QWEN), "bfloat16")
+    assert found.per_token == 28_672
+    assert found.by_heads == 168 * 1024
+    assert found.exaggeration == 6
+
+
+def test_a_window_that_is_not_used_is_none() -> None:
+    assert kinds(QWEN) == {Keeps.ALL: 28}
+
+
+def test_deepseek_keeps_one_latent_vector_a_layer() -> None:
+    """(512 + 64) x 2 B x 61 layers; 128 heads of 192 elements, twice, would be 85 times as much."""
+    found = cost(read_shape(DEEPSEEK), "bfloat16")
+    assert found.per_token == 576 * 2 * 61 == 70_272
+    assert found.exaggeration == pytest.approx(2 * 128 * 192 / 576)
+    assert cost(read_shape(DEEPSEEK), "bfloat16", 8).per_token == found.per_token, "every GPU keeps it whole"
+
+
+def test_sparse_attention_adds_its_index() -> None:
+    config = DEEPSEEK | {"model_type": "deepseek_v32", "index_head_dim": 128}
+    assert cost(read_shape(config), "bfloat16").per_token == (576 * 2 + 132) * 61
+
+
+def test_a_latent_model_that_vllm_does_not_keep_latent() -> None:
+    config = DEEPSEEK | {"model_type": "minicpm3", "num_attention_heads": 40, "num_key_value_heads": 40}
+    shape = read_shape(config)
+    assert {(layer.keeps, layer.heads, layer.head_dim) for layer in shape.layers} == {(Keeps.ALL, 40, 192)}
+    assert "minicpm3" in shape.notes[0]
+
+
+def test_gemma_slides_in_five_layers_of_six() -> None:
+    assert kinds(GEMMA3) == {Keeps.ALL: 10, Keeps.WINDOW: 52}
+
+
+def test_gpt_oss_slides_in_every_other_layer() -> None:
+    assert kinds(GPT_OSS) == {Keeps.ALL: 12, Keeps.WINDOW: 12}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"layer_types": ["linear_attention"] * 3 + ["full_attention"]}, {Keeps.ALL: 1, Keeps.NOTHING: 3}),
+        ({"full_attention_interval": 4}, {Keeps.ALL: 1, Keeps.NOTHING: 3}),
+        ({"attn_layer_period": 4, "attn_layer_offset": 2}, {Keeps.ALL: 1, Keeps.NOTHING: 3}),
+        ({"hybrid_override_pattern": "M-M*"}, {Keeps.ALL: 1, Keeps.NOTHING: 3}),
+        ({"linear_attn_config": {"full_attn_layers": [4], "kda_layers": [1, 2, 3]}}, {Keeps.ALL: 1, Keeps.NOTHING: 3}),
+        ({"sliding_window": 4096}, {Keeps.WINDOW: 4}),
+        ({"sliding_window": None}, {Keeps.ALL: 4}),
+        ({"sliding_window": 64, "use_sliding_window": True, "max_window_layers": 3}, {Keeps.ALL: 3, Keeps.WINDOW: 1}),
+        ({"model_type": "gemma2", "sliding_window": 4096}, {Keeps.ALL: 2, Keeps.WINDOW: 2}),
+        ({"num_kv_shared_layers": 1}, {Keeps.ALL: 3}),
+    ],
+)
+def test_which_layers_keep_what(config: dict[str, Any], expected: dict[Keeps, int]) -> None:
+    base = {"num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 512}
+    assert kinds(base | config) == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "heads", "head_dim"),
+    [
+        ({"n_layer": 2, "n_head": 16, "n_embd": 1024}, 16, 64),
+        ({"n_layers": 2, "n_heads": 16, "d_model": 1024, "attn_config": {"kv_n_heads": 4}}, 4, 64),
+        ({"num_hidden_layers": 2, "num_attention_heads": 71, "hidden_size": 4544, "multi_query": True}, 1, 64),
+        ({"num_hidden_layers": 2, "num_attention_heads": 32, "hidden_size": 4096, "multi_query_group_num": 2}, 2, 128),
+        ({"num_hidden_layers": 2, "num_attention_heads": 16, "hidden_size": 3072, "head_dim": 256}, 16, 256),
+    ],
+)
+def test_older_names_of_the_fields(config: dict[str, Any], heads: int, head_dim: int) -> None:
+    layer = read_shape(config).layers[0]
+    assert (layer.heads, layer.head_dim) == (heads, head_dim)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ([], "one JSON object"),
+        ({}, "num_hidden_layers is missing"),
+        ({"num_hidden_layers": 2}, "num_attention_heads is missing"),
+        (QWEN | {"num_key_value_heads": 5}, "does not divide"),
+        (QWEN | {"num_hidden_layers": "28"}, "whole number"),
+        (QWEN | {"num_hidden_layers": True}, "whole number"),
+        (QWEN | {"hidden_size": 1537}, "no multiple"),
+        (QWEN | {"layer_types": ["full_attention"]}, "1 entries for 28"),
+        (QWEN | {"layer_types": ["new_attention"] * 28}, "new_attention"),
+        (QWEN | {"layer_types": ["sliding_attention"] * 28, "sliding_window": None}, "sliding_window is not given"),
+        (QWEN | {"compress_ratios": [1]}, "not understood"),
+    ],
+)
+def test_a_config_that_cannot_be_is_refused(config: Any, message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        read_shape(config)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=5,
+)
+_FIELDS = st.sampled_from([*QWEN, *DEEPSEEK, *GPT_OSS, "attn_config", "linear_attn_config", "text_config"])
+
+
+@given(st.dictionaries(_FIELDS, _JSON))
+def test_whatever_the_file_holds_the_error_is_ours(changes: dict[str, Any]) -> None:
+    with suppress(ShapeError):
+        read_shape(QWEN | changes)
+
+
+def test_a_float32_model_has_a_16_bit_cache() -> None:
+    assert resolve_dtype("auto", read_shape(QWEN | {"torch_dtype": "float32"})) == "bfloat16"
+    assert resolve_dtype("fp8", read_shape(QWEN)) == "fp8"

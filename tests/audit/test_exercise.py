@@ -1,0 +1,113 @@
+"""An exercise: requests through a real server whose counters move right, not at all, or by the wrong amount."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from obs_audit import exercise
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def settle_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exercise, "DEFAULT_SETTLE", 0.0)
+
+
+def exercised(run: Run, engine: Any, *flags: object) -> tuple[int, dict[str, Any]]:
+    result = run(
+        "--stack", "vllm", "--url", engine.url, "--exercise", engine.url, "--model", "tiny", "--format", "json", *flags
+    )
+    return result.exit_code, json.loads(result.stdout)
+
+
+def about(report: dict[str, Any], *checks: str) -> list[tuple[str, str, str]]:
+    return [(f["check"], f["signal"], f["message"]) for f in report["findings"] if f["check"] in checks]
+
+
+EXERCISE = ("signal_stale", "moved_wrong", "exercise_failed")
+
+
+def test_an_honest_server_has_nothing_to_answer_for(run: Run, engine: Any) -> None:
+    engine.requests = engine.prompt_tokens = engine.generation_tokens = 1000
+    _, report = exercised(run, engine)
+    assert about(report, *EXERCISE) == []
+    assert report["exercise"]["requests"] == exercise.REQUESTS
+    assert report["exercise"]["completion_tokens"] == exercise.REQUESTS * exercise.TOKENS
+    assert engine.requests == 1000 + exercise.REQUESTS
+
+
+def test_a_dead_counter_is_stale(run: Run, engine: Any) -> None:
+    engine.lie, engine.prompt_tokens = "dead", 77
+    code, report = exercised(run, engine, "--fail-on", "lost")
+    assert code == 1
+    assert [(check, signal) for check, signal, _ in about(report, *EXERCISE)] == [("signal_stale", "prompt_tokens")]
+    (row,) = [row for row in report["signals"] if row["id"] == "prompt_tokens"]
+    assert row["state"] == "stale"
+    assert f"{exercise.REQUESTS} requests" in row["reason"]
+
+
+@pytest.mark.parametrize(("lie", "words"), [("half", "(-50%)"), ("twice", "twice the")])
+def test_a_wrong_amount_is_said_in_numbers(lie: str, words: str, run: Run, engine: Any) -> None:
+    engine.lie = lie
+    code, report = exercised(run, engine, "--fail-on", "lost")
+    assert code == 1
+    ((check, signal, message),) = about(report, *EXERCISE)
+    assert (check, signal) == ("moved_wrong", "prompt_tokens")
+    assert words in message
+    assert str(report["exercise"]["prompt_tokens"]) in message
+
+
+def test_without_usage_only_requests_are_compared(run: Run, engine: Any) -> None:
+    engine.lie = "no usage"
+    _, report = exercised(run, engine)
+    assert about(report, *EXERCISE) == []
+    assert report["exercise"]["untold"] == exercise.REQUESTS
+
+
+def test_an_unknown_model_is_said(run: Run, engine: Any) -> None:
+    result = run(
+        "--stack", "vllm", "--url", engine.url, "--exercise", engine.url, "--model", "huge", "--format", "json",
+        "--fail-on", "lost",
+    )  # fmt: skip
+    assert result.exit_code == 1
+    ((_, _, message),) = about(json.loads(result.stdout), *EXERCISE)
+    assert message == f"{exercise.REQUESTS} of {exercise.REQUESTS} requests failed: answered HTTP 404"
+
+
+def test_a_hard_exercise_has_many_clients(run: Run, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exercise, "HARD_CLIENTS", 8)
+    monkeypatch.setattr(exercise, "HARD_REQUESTS", 16)
+    _, report = exercised(run, engine, "--exercise-hard")
+    assert report["exercise"]["hard"]
+    assert engine.requests == 16
+    assert about(report, *EXERCISE) == []
+
+
+def test_stored_with_the_evidence_it_is_judged_alike(run: Run, engine: Any, tmp_path: Path) -> None:
+    engine.lie = "half"
+    flags = ("--stack", "vllm", "--url", engine.url, "--exercise", engine.url, "--model", "tiny")
+    assert run("gather", tmp_path / "e", *flags).exit_code == 0
+    report = json.loads(run("--from", tmp_path / "e", "--format", "json").stdout)
+    assert [check for check, _, _ in about(report, *EXERCISE)] == ["moved_wrong"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--exercise", "http://h"), "needs --model"),
+        (("--exercise", "http://h", "--model", "m"), "needs --url"),
+        (("--exercise-hard",), "needs --exercise"),
+        (("--exercise", "ftp://h", "--model", "m", "--url", "http://h"), "no http or https URL"),
+    ],
+)
+def test_half_an_exercise_is_refused_before_anything_is_sent(flags: tuple[str, ...], words: str, run: Run) -> None:
+    result = run("--stack", "vllm", *flags)
+    assert result.exit_code == 2
+    assert words in result.output

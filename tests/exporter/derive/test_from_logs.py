@@ -1,0 +1,191 @@
+"""What log lines add up to, on real logs and on lines of every version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from obs_exporter.derive import Evidence
+from obs_exporter.derive.from_logs import LogView, capacity, read, without
+from obs_exporter.derive.model import AGE, Settings
+from obs_exporter.schema import Histogram, Precision, Scalar
+from obs_exporter.schema import State as Known
+from obs_exporter.sources.logs import LogTail
+
+DATA = Path(__file__).parents[2] / "data"
+PREEMPTING = DATA / "vllm/0.32.0-real-preempting"
+_WARNING = (
+    "WARNING 11-29 10:00:0{} scheduler.py:1559] Sequence group 7 is preempted by PreemptionMode.RECOMPUTE mode because "
+    "there is not enough KV cache space. total_num_cumulative_preemption={}"
+)
+_V0 = (
+    "INFO 11-29 10:00:0{} metrics.py:455] Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 2.0 tokens/s,"
+    " Running: {} reqs, Swapped: 0 reqs, Pending: {} reqs, GPU KV cache usage: {}%, CPU KV cache usage: 0.0%."
+)
+
+
+def view_of(*lines: str, file: str = "engine.log", time: float = 0.0, view: LogView | None = None) -> LogView:
+    view = view or LogView()
+    for line in lines:
+        view = read(view, file, line, time)
+    return view
+
+
+def tailed(pattern: str, now: float = 0.0) -> LogView:
+    view, tail = LogView(), LogTail([pattern])
+    for line in tail.poll(now, None)[0]:
+        view = read(view, line.file, line.text, line.time)
+    tail.close()
+    return view
+
+
+def values(answer: Any) -> dict[str, float]:
+    assert all(isinstance(one, Scalar) for one in answer.series)
+    return {dict(one.labels)["engine"]: one.value for one in answer.series}
+
+
+@pytest.fixture
+def ray(data: Callable[[str], bytes]) -> bytes:
+    return data("ray/2.44.1-llm-standin-engine/after.txt")
+
+
+def test_the_preempting_engines_log_says_what_its_pages_say() -> None:
+    """The periodic lines round the page's ratio to a tenth of a percent."""
+    on_pages: set[float] = set()
+    for page in ("during-1", "during-3", "during-5"):
+        text = (PREEMPTING / f"{page}.txt").read_text()
+        on_pages |= {round(float(found), 3) for found in re.findall(r"^vllm:kv_cache_usage_perc\S* (\S+)", text, re.M)}
+    lines = (PREEMPTING / "server.log").read_text().splitlines()
+    in_log = {
+        round(engine.gauges["kv_cache_usage"][0], 3)
+        for line in lines
+        for engine in read(LogView(), "log", line, 0.0).engines.values()
+        if engine.gauges
+    }
+    assert in_log == {0.870, 0.913}
+    assert in_log <= on_pages
+
+
+def test_the_start_up_line_gives_capacity_and_concurrency() -> None:
+    view = tailed(str(PREEMPTING / "server.log"))
+    starts = [engine.start for engine in view.engines.values() if engine.start]
+    assert [(capacity(start), start["kv_cache_max_concurrency"]) for start in starts] == [(768, 1.5)]
+
+
+def test_blocks_become_tokens_with_the_size_that_fits_the_concurrency() -> None:
+    lines = ["# CUDA blocks: 15326, # CPU blocks: 9362", "Maximum concurrency for 4096 tokens per request: 59.87x"]
+    (engine,) = view_of(*lines).engines.values()
+    assert capacity(engine.start) == 245_216
+    (alone,) = view_of(lines[0]).engines.values()
+    assert capacity(alone.start) is None
+    assert capacity(alone.start, 16) == 245_216
+
+
+def test_a_lost_kv_usage_comes_back_with_its_age(ray: bytes, watch: Callable[..., Any]) -> None:
+    view = view_of(_V0.format(1, 4, 12, 87.5), time=95.0)
+    outcome = watch("ray-serve").see(ray, 100.0, Evidence(view))
+    answer = outcome.reading.answer("kv_cache_usage")
+    assert (answer.state, answer.precision) == (Known.LOG, Precision.EXACT)
+    assert values(answer) == {"": 0.875}
+    assert {(extra.signal, extra.kind): extra.value for extra in outcome.extras}["kv_cache_usage", AGE] == 5.0
+
+
+def test_an_old_line_is_stale_and_no_number(ray: bytes, watch: Callable[..., Any]) -> None:
+    view = view_of(_V0.format(1, 4, 12, 87.5), time=0.0)
+    answer = (
+        watch("ray-serve", settings=Settings(stale_after=30))
+        .see(ray, 31.0, Evidence(view))
+        .reading.answer("kv_cache_usage")
+    )
+    assert answer.state is Known.STALE
+    assert not answer.series
+
+
+def test_a_log_that_is_gone_is_stale_at_once(ray: bytes, watch: Callable[..., Any]) -> None:
+    view = without(view_of(_V0.format(1, 4, 12, 87.5), time=0.0), ["engine.log"])
+    evidence = Evidence(view, gone=("engine.log",))
+    answer = watch("ray-serve").see(ray, 1.0, evidence).reading.answer("kv_cache_usage")
+    assert answer.state is Known.STALE
+    assert "gone" in answer.reason
+
+
+def test_the_pages_own_value_wins_over_the_log(data: Callable[[str], bytes], watch: Callable[..., Any]) -> None:
+    page = data("vllm/0.32.0-real-preempting/during-1.txt")
+    answer = (
+        watch("vllm").see(page, 0.0, Evidence(tailed(str(PREEMPTING / "server.log")))).reading.answer("kv_cache_usage")
+    )
+    assert answer.state is Known.NATIVE
+    assert values(answer) == {"0": pytest.approx(0.826, abs=1e-3)}
+
+
+def test_several_engines_in_several_files_add_up(ray: bytes, watch: Callable[..., Any]) -> None:
+    view = view_of(_V0.format(1, 4, 12, 40.0), file="a")
+    view = view_of(_V0.format(1, 3, 5, 90.0), file="b", view=view)
+    reading = (
+        watch("triton", stack_version="24.12")
+        .see(b"# TYPE nv_inference_request_success counter\nnv_inference_request_success 1\n", 1.0, Evidence(view))
+        .reading
+    )
+    assert values(reading.answer("requests_waiting")) == {"": 17}
+    assert values(reading.answer("kv_cache_usage")) == {"": 0.9}, "the fullest one hurts"
+
+
+def test_v0_preemptions_are_the_number_not_the_lines(ray: bytes, watch: Callable[..., Any]) -> None:
+    view = view_of(*(_WARNING.format(second, number) for second, number in enumerate((1, 51, 101))))
+    answer = watch("ray-serve").see(ray, 0.0, Evidence(view)).reading.answer("preemptions")
+    assert (answer.state, answer.precision) == (Known.LOG, Precision.LOWER_BOUND)
+    assert values(answer) == {"": 101}
+
+
+def test_v0_preemptions_go_on_over_a_restart_of_the_engine() -> None:
+    view = view_of(_WARNING.format(0, 101), "Initializing an LLM engine (v0.7.2) with config: x", _WARNING.format(1, 1))
+    assert view.preemptions.value == 102
+
+
+def test_no_warning_is_no_zero_unless_the_engines_start_was_seen(ray: bytes, watch: Callable[..., Any]) -> None:
+    tail_only = view_of(_V0.format(1, 1, 0, 1.0))
+    assert watch("ray-serve").see(ray, 0.0, Evidence(tail_only)).reading.answer("preemptions").state is Known.LOST
+    whole = view_of("# CUDA blocks: 100, # CPU blocks: 0", _V0.format(1, 1, 0, 1.0))
+    answer = watch("ray-serve").see(ray, 0.0, Evidence(whole)).reading.answer("preemptions")
+    assert (values(answer), answer.precision) == ({"": 0.0}, Precision.LOWER_BOUND)
+
+
+def test_v1_preemptions_stay_lost(watch: Callable[..., Any]) -> None:
+    page = b"# TYPE nv_inference_request_success counter\nnv_inference_request_success 1\n"
+    evidence = Evidence(tailed(str(PREEMPTING / "server.log")))
+    answer = watch("triton", stack_version="26.01").see(page, 0.0, evidence).reading.answer("preemptions")
+    assert answer.state is Known.LOST
+
+
+def test_a_restart_forgets_the_gauges_of_the_engine_before() -> None:
+    view = view_of(_V0.format(1, 4, 12, 87.5), "Initializing an LLM engine (v0.7.2) with config: x")
+    assert not any(engine.gauges for engine in view.engines.values())
+
+
+def test_rays_request_lines_give_the_queue_wait(watch: Callable[..., Any], data: Callable[[str], bytes]) -> None:
+    """The file holds 37 whole lines of finished requests and half of one more."""
+    view = tailed(str(DATA / "ray/2.44.1-llm-standin-engine/logs/serve/replica_*LLMDeployment*.log"))
+    page = b"\n".join(
+        line for line in data("ray/2.44.1-llm-standin-engine/after.txt").split(b"\n") if b"time_in_queue" not in line
+    )
+    answer = (
+        watch("ray-serve", stack_version="2.48.0", engine_version="0.6.3")
+        .see(page, 0.0, Evidence(view))
+        .reading.answer("queue_wait")
+    )
+    (histogram,) = answer.series
+    assert isinstance(histogram, Histogram)
+    assert (answer.state, answer.precision, histogram.count) == (Known.LOG, Precision.EXACT, 37)
+    assert histogram.sum == pytest.approx(57.11, abs=0.01)
+
+
+def test_rays_own_histogram_holds_seconds(ray: bytes, watch: Callable[..., Any]) -> None:
+    """ray_vllm_engine_stats_time_in_queue_ms of the stand-in engine: 1.9 s a request, despite its name."""
+    answer = watch("ray-serve").see(ray, 0.0).reading.answer("queue_wait")
+    (histogram,) = answer.series
+    assert isinstance(histogram, Histogram)
+    assert histogram.sum / histogram.count == pytest.approx(1.9, abs=0.01)
