@@ -31,11 +31,12 @@ PANELS = [
     graph("Wait in the engine, mean", [Query(e.mean("queue_wait", BY), TARGET)], "s",
           "Rate of llm_request_queue_seconds_sum over rate of _count: the engine's own queue, behind the layer's.",
           signals=("queue_wait",)),
-    graph("Wait in the engine less wait in the layer",
-          [Query(f"{e.mean('queue_wait', 'stack')} - {e.mean('layer_queue_wait', 'stack')}", "{{stack}}")], "s",
-          "Over all chosen targets of a stack: above zero the engine is what makes requests wait, below zero the layer. "
-          "The two waits may come from two targets, such as Triton's port 8002 and the engine's side port: choose both.",
-          signals=("queue_wait", "layer_queue_wait"), floor=None),
+    graph("Wait in the engine less wait in the layer", [
+        Query(f"{e.mean('queue_wait', BY)} - {e.mean('layer_queue_wait', BY)}", TARGET),
+        Query(f"{e.mean('queue_wait', 'stack')} - {e.mean('layer_queue_wait', 'stack')}", "{{stack}}, all targets"),
+    ], "s", "Above zero the engine is what makes requests wait, below zero the layer. The two waits may come from two "
+        "targets, such as Triton's port 8002 and the engine's side port: the line over all targets of a stack is for them.",
+        signals=("queue_wait", "layer_queue_wait"), floor=None),
     row("Inside"),
     graph("Requests queued in the layer", [Query(e.gauge("layer_requests_queued", BY), TARGET)], "none",
           "llm_layer_requests_queued. On Ray Serve it swings while replicas reject; on Triton it drops to zero as soon "

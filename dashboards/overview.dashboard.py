@@ -39,7 +39,7 @@ PANELS = [
         "{{stack}}"), Query(e.state("requests_running"), "{{target}}: {{state}}")],
         "none", "Running and waiting requests of the engines, now. A gauge that is read every few seconds misses what "
         "comes and goes in between. A target without the signal is named with its state."),
-    stat("Output tokens a second", [Query(f"sum by (stack) ({e.rate('generation_tokens')})", "{{stack}}"),
+    stat("Output tokens a second, by stack", [Query(f"sum by (stack) ({e.rate('generation_tokens')})", "{{stack}}"),
                                     Query(e.state("generation_tokens"), "{{target}}: {{state}}")],
          "suffix: tok/s", "rate(llm_generation_tokens_total), added up over targets."),
     row("Load"),
@@ -83,7 +83,7 @@ PANELS = [
           "reqps", "rate(llm_requests_finished_total) by the reason of the end.", signals=("requests_finished",)),
     row("Throughput and goodput"),
     graph("Output tokens a second", [Query(e.rate("generation_tokens"))], "suffix: tok/s",
-          "rate(llm_generation_tokens_total).", signals=("generation_tokens",)),
+          "rate(llm_generation_tokens_total), added up over replicas.", signals=("generation_tokens",)),
     graph("Prompt tokens a second", [Query(e.rate("prompt_tokens"))], "suffix: tok/s",
           "rate(llm_prompt_tokens_total). Whether tokens from the prefix cache count is up to the engine's version.",
           signals=("prompt_tokens",)),

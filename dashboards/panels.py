@@ -51,14 +51,16 @@ def graph(
     return Placed(panel, width, height)
 
 
-def stat(title: str, queries: Sequence[Query], unit: str, description: str, *, width: int = 6) -> Placed:
+def stat(
+    title: str, queries: Sequence[Query], unit: str, description: str, *, width: int = 6, height: int = 4
+) -> Placed:
     """Make a panel of big numbers: the last value of each series."""
     targets = _targets(queries, instant=True)
     panel = grafana.Stat(
         title=title, description=description, format=unit, dataSource=SOURCE, targets=targets, reduceCalc="lastNotNull",
         graphMode="none", colorMode="value", noValue="no exporter is scraped",
     )  # fmt: skip
-    return Placed(panel, width, 4)
+    return Placed(panel, width, height)
 
 
 def table(

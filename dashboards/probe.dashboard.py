@@ -74,7 +74,7 @@ PANELS = [
     stat("Levels limited by the client", [Query(
         f"sum by (target) (max by ({LEVEL}) (llm_probe_client_limited{{{PROBE}}}))", "{{target}}")],
         "none", "Levels whose numbers the probe itself limits (llm_probe_client_limited): more probe processes, or "
-        "another machine, before anything is concluded.", width=8),
+        "another machine, before anything is concluded.", width=8, height=8),
     graph("Client lag, p99",
           [Query(quantile(0.99, "llm_probe_client_lag_seconds", e.WINDOW, PROBE, "target"), "{{target}}")],
           "s", "From the arrival of a piece in the kernel to its read by the probe: the client's own share of every "
