@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -57,6 +58,31 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
     names = {name for line in copied for name in line.split()}
     assert names == allowed
     assert all((ROOT / name).exists() for name in names)
+
+
+def test_the_programs_are_where_the_entry_points_look_for_them(tmp_path: Path) -> None:
+    """The install line of the Dockerfile, run here into a folder that the dependencies have been in before."""
+    (tmp_path / "app" / "bin").mkdir(parents=True)
+    (tmp_path / "app" / "bin" / "normalizer").touch()
+    source = tmp_path / "src"
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        source.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, source)
+    for name in ("exporter", "audit"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    line = re.search(r"^RUN pip (install --no-deps .+?) \\$", DOCKERFILE, re.MULTILINE)
+    assert line
+    arguments = line[1].replace("/app", str(tmp_path / "app")).split()
+    pip = [sys.executable, "-m", "pip", *arguments, "--no-build-isolation", "--no-index", "--quiet"]
+    done = subprocess.run(pip, cwd=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    entry = re.search(r'^ENTRYPOINT \["/usr/bin/python3", "/app/(\S+)"\]', DOCKERFILE, re.MULTILINE)
+    assert entry
+    compose = (ROOT / "deploy" / "compose" / "compose.yaml").read_text()
+    for program in {entry[1], *re.findall(r'"/app/(bin/\S+)"', compose)}:
+        command = [sys.executable, str(tmp_path / "app" / program), "--help"]
+        done = subprocess.run(command, env={"PYTHONPATH": str(tmp_path / "app")}, capture_output=True, check=False)
+        assert (done.returncode, b"Usage" in done.stdout) == (0, True), (program, done.stderr)
 
 
 WATCHED = """
