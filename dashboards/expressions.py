@@ -6,6 +6,8 @@ target does not publish a signal, ``state`` says so in the same panel.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from obs_exporter.schema import BY_ID, Aggregation, Kind, State
 
 IDENTITY = 'stack=~"$stack", target=~"$target"'
@@ -63,10 +65,27 @@ def goodput_bound() -> str:
 
 
 def state(*signals: str) -> str:
-    """Return one series with no value (NaN) for each target that publishes none of these signals, named by the reason."""
-    pattern = "|".join(signals)
-    info = f'llm_signal_info{{{IDENTITY}, signal=~"{pattern}", state!~"{PUBLISHED}"}}'
-    return f"max by (stack, target, signal, state, reason) ({info}) * NaN"
+    """Return a series without a value (NaN) for each target that lacks one of these signals, named by the reason.
+
+    A target whose page cannot be read is one series, not one a signal.
+    """
+    return f"({absent(signals, 'signal at all')}) * NaN"
+
+
+def absent(signals: Iterable[str], all_of_them: str) -> str:
+    """Return the series of llm_signal_info that say why signals are not there.
+
+    A target that cannot be read becomes one series, whose label ``signal`` is ``all_of_them``.
+    """
+    info = f'llm_signal_info{{{IDENTITY}, signal=~"{"|".join(signals)}", state!~"{PUBLISHED}"'
+    return together(f'{info}, state!="unreachable"}}', f'{info}, state="unreachable"}}', all_of_them)
+
+
+def together(reachable: str, unreachable: str, all_of_them: str, also: str = "") -> str:
+    """Return the series of two selectors, those of the second one a target; ``also`` are further labels to keep."""
+    each = f"max by (stack, target, signal, state, reason{also}) ({reachable})"
+    whole = f"max by (stack, target, state, reason) ({unreachable})"
+    return f'{each} or label_replace({whole}, "signal", "{all_of_them}", "", "")'
 
 
 def _histogram(signal: str) -> str:

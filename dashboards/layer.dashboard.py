@@ -59,7 +59,7 @@ PANELS = [
     graph("What the layer adds, mean", [
         Query(overhead(), TARGET),
         Query(f'max by (stack, target) (llm_signal_info{{{e.IDENTITY}, stack="triton"}}) * NaN',
-              "{{target}}: Triton's duration ends with the admission, no difference can be taken"),
+              "{{target}}: Triton's duration ends with the admission, no difference can be taken", now=True),
     ], "s", "The layer's mean duration less the engine's. A few seconds of offset between the two sources make short "
         "windows jump: read it over minutes. For the cost against a bare engine use obs-probe compare.",
         signals=("layer_request_duration", "request_duration"), floor=None),

@@ -20,11 +20,12 @@ _MODEL = f'label_values({{__name__=~"{_WITH_MODEL}", {expressions.IDENTITY}}}, m
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One expression of a panel and what its series are called."""
+    """One expression of a panel and what its series are called; ``now``: only at the end of the time shown."""
 
     expr: str
     legend: str = expressions.LEGEND
     table: bool = False
+    now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def graph(
     """Make a time series panel; its axis begins at ``floor`` and ends at ``top``. With ``signals``, targets that lack one are named in the legend with the reason."""
     shown = list(queries)
     if signals:
-        shown.append(Query(expressions.state(*signals), STATE_LEGEND))
+        shown.append(Query(expressions.state(*signals), STATE_LEGEND, now=True))
     panel = grafana.TimeSeries(
         title=title, description=description, unit=unit, dataSource=SOURCE, targets=_targets(shown), valueMin=floor,
         valueMax=top, fillOpacity=6, lineWidth=2, showPoints="auto", legendDisplayMode="list", tooltipMode="multi",
@@ -65,7 +66,7 @@ def stat(
 
 def table(
     title: str, expr: str, description: str, *, columns: Sequence[str], hidden: Sequence[str] = (), unit: str = "none",
-    height: int = 10, value: str = "", colours: Iterable[tuple[str, str]] = (),
+    height: int = 10, width: int = WIDTH, value: str = "", colours: Iterable[tuple[str, str]] = (),
 ) -> Placed:  # fmt: skip
     """Make a table of one instant query: labels become columns, in the order given; further labels follow.
 
@@ -83,7 +84,7 @@ def table(
         ],
         overrides=_painted(colours), filterable=True,
     )  # fmt: skip
-    return Placed(panel, WIDTH, height)
+    return Placed(panel, width, height)
 
 
 def bars(title: str, queries: Sequence[Query], unit: str, description: str, *, width: int = 12) -> Placed:
@@ -107,11 +108,10 @@ def row(title: str) -> Placed:
 
 def missing(signals: Sequence[str], *, height: int = 9) -> Placed:
     """Make the table that says which of a board's signals are not there, and why."""
-    info = f'llm_signal_info{{{expressions.IDENTITY}, signal=~"{"|".join(signals)}", state!~"{expressions.PUBLISHED}"}}'
     return table(
-        "What these panels cannot show, and why", f"max by (stack, target, signal, state, reason) ({info})",
-        "Signals of this board that a target does not publish: llm_signal_info in a state without a value. Empty means "
-        "that every target publishes all of them.",
+        "What these panels cannot show, and why", expressions.absent(signals, "all"),
+        "Signals of this board that a target does not publish: llm_signal_info in a state without a value, now. Empty "
+        "means that every target publishes all of them.",
         columns=("target", "stack", "signal", "state", "reason"), height=height,
     )  # fmt: skip
 
@@ -153,7 +153,8 @@ def _variables() -> list[Any]:
 def _targets(queries: Sequence[Query], *, instant: bool = False) -> list[Any]:
     return [
         grafana.Target(
-            expr=query.expr, legendFormat=query.legend, refId=_LETTERS[index], instant=instant, datasource=SOURCE,
+            expr=query.expr, legendFormat=query.legend, refId=_LETTERS[index], instant=instant or query.now,
+            datasource=SOURCE,
             format="table" if query.table else "time_series",
         )
         for index, query in enumerate(queries)
