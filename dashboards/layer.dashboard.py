@@ -35,7 +35,7 @@ PANELS = [
         Query(f"{e.mean('queue_wait', BY)} - {e.mean('layer_queue_wait', BY)}", TARGET),
         Query(f"{e.mean('queue_wait', 'stack')} - {e.mean('layer_queue_wait', 'stack')}", "{{stack}}, all targets"),
     ], "s", "Above zero the engine is what makes requests wait, below zero the layer. The two waits may come from two "
-        "targets, such as Triton's port 8002 and the engine's side port: the line over all targets of a stack is for them.",
+        "targets, such as Triton's port 8002 and the engine's side port: the line over all targets is for them.",
         signals=("queue_wait", "layer_queue_wait"), floor=None),
     row("Inside"),
     graph("Requests queued in the layer", [Query(e.gauge("layer_requests_queued", BY), TARGET)], "none",

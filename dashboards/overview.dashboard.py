@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboards.panels import Query, board, graph, missing, row, stat
+from dashboards.panels import Placed, Query, board, graph, missing, row, stat
 
 from dashboards import expressions as e
 
@@ -17,7 +17,7 @@ INFO = f"llm_signal_info{{{e.IDENTITY}}}"
 PUBLISHED = f'llm_signal_info{{{e.IDENTITY}, state=~"{e.PUBLISHED}"}}'
 
 
-def quantiles(title: str, signal: str, description: str) -> object:
+def quantiles(title: str, signal: str, description: str) -> Placed:
     """Make a panel of the median and the 95th percentile of a histogram."""
     queries = [
         Query(e.quantile(0.5, signal), "{{target}} {{model}} p50"),
@@ -32,7 +32,7 @@ PANELS = [
          "none", "How many targets the exporters look at (obs_exporter_target_up), and of how many the page cannot be "
          "read."),
     stat("Signals with a value", [Query(f"count by (stack) ({PUBLISHED}) / count by (stack) ({INFO})", "{{stack}}")],
-         "percentunit", "Share of the schema's signals that are published, over the targets of a stack: llm_signal_info "
+         "percentunit", "Share of the schema's signals that are published, over a stack's targets: llm_signal_info "
          "in a state with a value over all of it."),
     stat("Requests inside", [Query(
         f"sum by (stack) ({e.gauge('requests_running')}) + sum by (stack) ({e.gauge('requests_waiting')})",
@@ -44,7 +44,7 @@ PANELS = [
          "suffix: tok/s", "rate(llm_generation_tokens_total), added up over targets."),
     row("Load"),
     graph("Requests running", [Query(e.gauge("requests_running"))], "none",
-          "Requests in the running batch (llm_requests_running), added up over replicas.", signals=("requests_running",)),
+          "Requests in the running batch (llm_requests_running), over all replicas.", signals=("requests_running",)),
     graph("Requests waiting", [Query(e.gauge("requests_waiting"))], "none",
           "Requests in the engine's own queue (llm_requests_waiting), added up over replicas. What waits in a serving "
           "layer before the engine is on the board Serving layer.", signals=("requests_waiting",)),
@@ -65,11 +65,11 @@ PANELS = [
           signals=("prefix_cache_queries", "prefix_cache_hits"), top=1),
     row("Latency, as the engine sees it"),
     graph("Queue wait, mean", [Query(e.mean("queue_wait"))], "s",
-          "Rate of llm_request_queue_seconds_sum over rate of _count: the mean wait of the requests that were scheduled "
+          "Rate of llm_request_queue_seconds_sum over rate of _count: the mean wait of requests that were scheduled "
           "in the window. Works on every stack with the signal; on Ray 2.52 and newer the sum is rebuilt from bucket "
           "midpoints (precision bucket) and can be far off.", signals=("queue_wait",)),
     quantiles("Time to first token (TTFT)", "ttft",
-              "Quantiles of llm_time_to_first_token_seconds. Requests that clients abort never reach it: under overload "
+              "Quantiles of llm_time_to_first_token_seconds. Requests that clients abort never reach it: in overload "
               "it flatters; the load probe does not."),
     quantiles("Inter-token latency (ITL)", "inter_token_latency",
               "Quantiles of llm_inter_token_latency_seconds: one observation a gap between tokens, not one a request."),
@@ -93,8 +93,8 @@ PANELS = [
               f"sum by (target) (rate(llm_probe_requests_total{{target=~\"$target\"}}{e.WINDOW}))",
               "{{target}}, measured by the probe"),
     ], "percentunit",
-        "Share of requests with TTFT <= 0.5 s and E2E <= 10 s. The engine's histograms cannot say how many met both, so "
-        "their line is an upper bound: the smaller of the two shares, aborted requests not counted. The probe's line is "
+        "Share of requests with TTFT <= 0.5 s and E2E <= 10 s. The engine's histograms cannot tell how many met both: "
+        "their line is an upper bound, the smaller of the two shares, aborted requests not counted. The probe's is "
         "measured: good requests over all requests sent, failures included.",
         signals=("ttft", "request_duration"), top=1),
     row("Not here, and why"),

@@ -41,7 +41,10 @@ def graph(
     title: str, queries: Sequence[Query], unit: str, description: str, *,
     signals: tuple[str, ...] = (), width: int = 8, height: int = 8, floor: float | None = 0, top: float | None = None,
 ) -> Placed:  # fmt: skip
-    """Make a time series panel; its axis begins at ``floor`` and ends at ``top``. With ``signals``, targets that lack one are named in the legend with the reason."""
+    """Make a time series panel; its axis begins at ``floor`` and ends at ``top``.
+
+    With ``signals``, targets that lack one of them are named in the legend, with the reason.
+    """
     shown = list(queries)
     if signals:
         shown.append(Query(expressions.state(*signals), STATE_LEGEND, now=True))

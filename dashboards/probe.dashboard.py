@@ -57,15 +57,15 @@ PANELS = [
           "reqps", "rate(llm_probe_requests_total) by outcome; every outcome is in goodput's denominator.", width=8),
     graph("Output tokens a second",
           [Query(f"sum by (target) (rate(llm_probe_output_tokens_total{{{PROBE}}}{e.WINDOW}))", "{{target}}")],
-          "suffix: tok/s", "rate(llm_probe_output_tokens_total): tokens of successful requests that reached the client.",
+          "suffix: tok/s", "rate(llm_probe_output_tokens_total): tokens that reached the client, successful requests.",
           width=8),
     row("What the layer costs"),
     graph("TTFT p95 above the baseline", [
         Query(f"{quantile(0.95, TTFT, e.WINDOW)} - on ({WITHOUT}) group_left () "
               f"{quantile(0.95, TTFT, e.WINDOW, BASE, WITHOUT)}", NAMED),
-    ], "s", "The same level on the chosen target less the one on the baseline target (variable Baseline: the bare engine "
-        "of the same version). Both must have run the same scenario and concurrency at the time. For a verdict with its "
-        "uncertainty use obs-probe compare.", width=12, floor=None),
+    ], "s", "The same level on the chosen target less the one on the baseline target (variable Baseline: a bare engine "
+        "of the same version). Both must have run the same scenario and concurrency at the time. For a verdict with "
+        "its uncertainty use obs-probe compare.", width=12, floor=None),
     graph("TPOT p95 above the baseline", [
         Query(f"{quantile(0.95, TPOT, e.WINDOW)} - on ({WITHOUT}) group_left () "
               f"{quantile(0.95, TPOT, e.WINDOW, BASE, WITHOUT)}", NAMED),

@@ -35,8 +35,8 @@ PANELS = [
           columns=("target", "stack", "stack_version", "engine_version", "generation"), width=11, height=8),
     row("Every signal of every target"),
     table("Where each value comes from", EVERY,
-          "llm_signal_info: state, who observed it (provenance), how exact it is (precision), the native family (source) "
-          f"and the reason. {MEANINGS}.",
+          "llm_signal_info: state, who observed it (provenance), how exact it is (precision), the family (source), "
+          f"the reason. {MEANINGS}.",
           columns=("target", "stack", "signal", "state", "provenance", "precision", "source", "reason"),
           colours=PAINT, height=18),
     table("Hidden or lost: what a switch or an upgrade would bring back",
@@ -48,7 +48,7 @@ PANELS = [
           colours=PAINT, height=12),
     row("How to get it back"),
     note("Remedies, by stack and version", markdown(),
-         "Made from the tables that the exporter and obs-audit judge with; every row has its reason as it stands above.",
+         "Made from the tables that the exporter and obs-audit judge with; each row has its reason as it stands above.",
          height=22),
 ]  # fmt: skip
 

@@ -26,7 +26,9 @@ def program(*names: str) -> str:
         found = shutil.which(name)
         if found:
             return found
-    raise MissingProgramError(f"none of {', '.join(names)} is installed: Debian's packages prometheus, chromium and pngquant have them")
+    raise MissingProgramError(
+        f"none of {', '.join(names)} is installed: Debian's packages prometheus, chromium and pngquant have them"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,9 @@ def number(value: float, unit: str) -> str:
         return f"{value * 100:.3g} %"
     if unit == "s":
         return f"{value * 1000:.3g} ms" if abs(value) < 1 and value else f"{value:.3g} s"
-    suffix = {"cps": " /s", "reqps": " req/s"}.get(unit, unit.removeprefix("suffix:") if unit.startswith("suffix:") else "")
+    suffix = {"cps": " /s", "reqps": " req/s"}.get(
+        unit, unit.removeprefix("suffix:") if unit.startswith("suffix:") else ""
+    )
     return f"{value / 1000:.3g} k{suffix}" if abs(value) >= 10_000 else f"{value:.4g}{suffix}"
 
 
@@ -167,7 +169,9 @@ def bars(lines: Sequence[Line], unit: str) -> str:
 def table(given: dict[str, Any], series: Sequence[Series]) -> str:
     """Draw a table of labels, in the order that the panel asks for."""
     order = given["transformations"][0]["options"]["indexByName"]
-    names = sorted({name for row in series for name in row.labels} - set(HIDDEN_COLUMNS), key=lambda n: order.get(n, 99))
+    names = sorted(
+        {name for row in series for name in row.labels} - set(HIDDEN_COLUMNS), key=lambda n: order.get(n, 99)
+    )
     rows = sorted(series, key=lambda row: [row.labels.get(name, "") for name in names])
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
     body = []
@@ -185,7 +189,10 @@ def table(given: dict[str, Any], series: Sequence[Series]) -> str:
 def markdown(text: str) -> str:
     """Draw a Markdown table; that is all that our text panels are."""
     rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|") and "---" not in line]
-    cell = lambda value: re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(value.strip()))  # noqa: E731
-    head = "".join(f"<th>{cell(value)}</th>" for value in rows[0])
-    body = "".join(f"<tr>{''.join(f'<td>{cell(value)}</td>' for value in row)}</tr>" for row in rows[1:])
+    head = "".join(f"<th>{_cell(value)}</th>" for value in rows[0])
+    body = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row)}</tr>" for row in rows[1:])
     return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(text.strip()))

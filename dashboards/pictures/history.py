@@ -1,4 +1,4 @@
-"""Series to draw: simulated engines of four stacks under a load that grows, through the exporter's own path, in no time.
+"""Series to draw: simulated engines of four stacks under a load that grows, through the exporter's path, in no time.
 
 Every 15 simulated seconds each target's page is read, derived from and rendered as ``serve`` would, with that moment's
 time stamp. The probe's pages are captures of ``obs-probe run``, kept with the tests.
@@ -16,7 +16,7 @@ from obs_exporter.config import Target
 from obs_exporter.derive import Evidence, Memory
 from obs_exporter.look import Look, derived, parse_body
 from obs_exporter.mapping_once import rendered
-from obs_exporter.simulator import LAYERS, Closed, Config, Engine, Ramp, Run, Steady, simulate
+from obs_exporter.simulator import LAYERS, Config, Engine, Ramp, Run, Steady, simulate
 from obs_exporter.sources.scrape import Access
 from obs_exporter.stacks import STACKS, read_nothing, read_page
 
@@ -30,9 +30,11 @@ PROBES = ("bare", "ray")
 ENGINE = Engine(max_num_seqs=16, num_blocks=185, max_model_len=2048, step_s=0.02, jitter=0.2)
 LOAD = (Steady(480.0, 3.0), Ramp(360.0, 3.0, 7.5), Steady(240.0, 7.5), Ramp(240.0, 7.5, 3.0), Steady(480.0, 4.0))
 FACES = {
+    # Target: its stack, the page that it shows, the layer in front. Targets of one stack show the same engine.
     "vllm": ("vllm", "vllm", "direct"),
     "kserve": ("kserve", "kserve", "direct"),
     "triton": ("triton", "triton", "triton"),
+    "triton-side-port": ("triton", "vllm", "triton"),
     "ray": ("ray-serve", "ray-serve", "ray"),
 }
 OFF = "ray/2.60.0-llm-vllm0.29.0-metrics-off/after"
@@ -65,9 +67,12 @@ class _Source:
 
 def _sources() -> list[_Source]:
     found = []
-    for index, (name, (stack, face, layer)) in enumerate(FACES.items()):
-        config = Config(engine=ENGINE, layer=LAYERS[layer], phases=LOAD, cached_prefix_tokens=48)
-        found.append(_Source(Target(name, stack, Access("http://127.0.0.1:1")), face, simulate(config, index)))
+    runs: dict[str, Run] = {}
+    for name, (stack, face, layer) in FACES.items():
+        if stack not in runs:
+            config = Config(engine=ENGINE, layer=LAYERS[layer], phases=LOAD, cached_prefix_tokens=48)
+            runs[stack] = simulate(config, len(runs))
+        found.append(_Source(Target(name, stack, Access("http://127.0.0.1:1")), face, runs[stack]))
     off = gzip.decompress((ROOT / "tests" / "data" / f"{OFF}.txt.gz").read_bytes())
     found.append(_Source(Target("ray-metrics-off", "ray-serve", Access("http://127.0.0.1:1")), page=off))
     found.append(_Source(Target("gone", "vllm", Access("http://127.0.0.1:1"))))

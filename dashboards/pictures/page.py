@@ -11,18 +11,33 @@ from dashboards.pictures.draw import Box, panel
 WIDTH, COLUMN, ROW, GAP = 1440, 60, 34, 6
 
 STYLE = """
-*{box-sizing:border-box;margin:0} body{background:#111217;color:#ccccdc;font:12px 'DejaVu Sans',sans-serif;width:1440px}
-h1{font-size:17px;padding:12px 10px 2px} h1+p{padding:0 10px 10px;color:#8e8e99}
-main{position:relative} section{position:absolute;background:#181b1f;border:1px solid #25272c;overflow:hidden;padding:4px 6px}
-section.row{background:none;border:none;font-weight:bold;font-size:13px;padding-top:10px} h2{font-size:12px;padding:2px 2px 4px}
-text{fill:#8e8e99;font-size:10px} .grid{stroke:#25272c} .legend div,.gone{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
-.legend div{height:17px;font-size:11px} .legend i{display:inline-block;width:12px;height:3px;margin:0 6px 3px 2px}
-.gone{color:#8e8e99;font-style:italic;font-size:11px} .stat{display:flex;justify-content:space-around;padding-top:4px}
-.stat div{text-align:center} .stat b{display:block;font-size:15px;color:#73bf69;font-weight:normal;white-space:nowrap} small{color:#8e8e99}
-table{border-collapse:collapse;font-size:11px;width:100%} td,th{text-align:left;padding:2px 6px;border-bottom:1px solid #25272c;
-vertical-align:top} th{color:#8ab8ff;font-weight:normal} code{color:#8ab8ff}
-.bar{display:flex;align-items:center;height:34px} .bar span{width:260px} .bar p{flex:1;background:#25272c;height:16px} .bar b{width:80px;
-text-align:right;font-weight:normal} .bar i{display:block;height:16px;background:#5794f2}
+* { box-sizing: border-box; margin: 0 }
+body { background: #111217; color: #ccccdc; font: 12px 'DejaVu Sans', sans-serif; width: 1440px }
+h1 { font-size: 17px; padding: 12px 10px 2px }
+h1 + p { padding: 0 10px 10px; color: #8e8e99 }
+h2 { font-size: 12px; padding: 2px 2px 4px }
+main { position: relative }
+section { position: absolute; background: #181b1f; border: 1px solid #25272c; overflow: hidden; padding: 4px 6px }
+section.row { background: none; border: none; font-weight: bold; font-size: 13px; padding-top: 10px }
+text { fill: #8e8e99; font-size: 10px }
+.grid { stroke: #25272c }
+.legend div, .gone { white-space: nowrap; overflow: hidden; text-overflow: ellipsis }
+.legend div { height: 17px; font-size: 11px }
+.legend i { display: inline-block; width: 12px; height: 3px; margin: 0 6px 3px 2px }
+.gone { color: #8e8e99; font-style: italic; font-size: 11px }
+.stat { display: flex; justify-content: space-around; padding-top: 4px }
+.stat div { text-align: center }
+.stat b { display: block; font-size: 15px; color: #73bf69; font-weight: normal; white-space: nowrap }
+small { color: #8e8e99 }
+table { border-collapse: collapse; font-size: 11px; width: 100% }
+td, th { text-align: left; padding: 2px 6px; border-bottom: 1px solid #25272c; vertical-align: top }
+th { color: #8ab8ff; font-weight: normal }
+code { color: #8ab8ff }
+.bar { display: flex; align-items: center; height: 34px }
+.bar span { width: 260px }
+.bar p { flex: 1; background: #25272c; height: 16px }
+.bar b { width: 80px; text-align: right; font-weight: normal }
+.bar i { display: block; height: 16px; background: #5794f2 }
 """
 
 

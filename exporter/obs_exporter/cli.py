@@ -146,13 +146,13 @@ def check_config(file: Path) -> None:
 @click.option("--stack", type=options.STACK, required=True, help="The stack of the model servers, e.g. --stack kserve.")
 @options.stack_version()
 @options.engine_version()
-@click.option(
-    "--common", is_flag=True, help="Ask for the common schema's names, on the exporter's page (port 9750)."
-)
+@click.option("--common", is_flag=True, help="Ask for the common schema's names, on the exporter's page (port 9750).")
 @click.option("--lora", is_flag=True, help="The engine runs with --enable-lora: name its adapter metric, too.")
 @click.option(
-    "--extractor", type=click.Choice(["core-metrics-extractor", "model-server-protocol-metrics"]),
-    default="core-metrics-extractor", show_default=True,
+    "--extractor",
+    type=click.Choice(["core-metrics-extractor", "model-server-protocol-metrics"]),
+    default="core-metrics-extractor",
+    show_default=True,
     help="The plugin's name: the former in llm-d-router, the latter in the extension up to 1.4 and in KServe.",
 )
 @click.pass_context  # fmt: skip

@@ -1,9 +1,9 @@
-"""The metric names that an endpoint picker (EPP) of the Gateway API inference extension needs, for any stack and version.
+"""The metric names that an endpoint picker (EPP) of the Gateway API inference extension needs, for any stack.
 
 The picker reads three gauges from every model server: queued requests, running requests and KV cache usage. Their names
 are configuration; six projects broke when vLLM renamed one of them. Here they come from the tables that the exporter
 reads pages with. Fields read in llm-d-router v0.10.0 (core-metrics-extractor) and gateway-api-inference-extension 1.4
-(model-server-protocol-metrics, which KServe's scheduler uses too); an empty name means that the engine does not have it.
+(model-server-protocol-metrics, which KServe's scheduler uses too); an empty name says that the engine has none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIELDS = {
     "runningRequestsSpec": "requests_running",
     "kvUsageSpec": "kv_cache_usage",
 }
-"""The picker's field of each signal. All three must be gauges: a picker that reads a counter as one is wrong for ever."""
+"""The picker's field of each signal. All three must be gauges: a counter in their place is wrong for ever."""
 
 CACHE_INFO, LORA_INFO = "cache_config_info", "lora_requests_info"
 

@@ -44,7 +44,10 @@ REPLAYS: dict[str, tuple[str, tuple[str, ...]]] = {
     "vllm": ("vllm", tuple(f"{PREEMPTING}/{part}" for part in ("idle", "during-1", "during-3", "during-5", "after"))),
     "vllm-stats-off": ("vllm", ("vllm/0.32.0-real-no-log-stats/after",)),
     "kserve": ("kserve", ("vllm/0.20.0-rendered/v1-idle", "vllm/0.20.0-rendered/v1-load")),
-    "triton": ("triton", tuple(f"triton/24.10-vllm0.32.0-custom-metrics/{part}" for part in ("before", "during", "after"))),
+    "triton": (
+        "triton",
+        tuple(f"triton/24.10-vllm0.32.0-custom-metrics/{part}" for part in ("before", "during", "after")),
+    ),
     "triton-off": ("triton", ("triton/24.10-vllm-standin-metrics-off/after",)),
     "ray": ("ray-serve", tuple(f"ray/2.60.0-llm-vllm0.29.0/{part}" for part in ("before", "during", "after"))),
     "ray-off": ("ray-serve", tuple(f"ray/2.60.0-llm-vllm0.29.0-metrics-off/{part}" for part in ("during", "after"))),
@@ -191,7 +194,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     run_in_thread(exporter)
     made = Lab(f"http://127.0.0.1:{free_port()}", {target.name: target.stack for target in targets})
     receiver = _receiver(made)
-    processes = _start(folder, made, receiver, exporter.server_address[1], [probe.server_address[1] for probe in probes])
+    processes = _start(
+        folder, made, receiver, exporter.server_address[1], [probe.server_address[1] for probe in probes]
+    )
     try:
         made.eventually(lambda: made.query("count(obs_exporter_target_up)"), "the first scrape")
         time.sleep(max(0.0, 6 * STEP - clock.seconds()))  # until every page has been scraped

@@ -39,7 +39,9 @@ def test_the_files_are_current() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_file_that_is_not_current_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_current_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     changed = {path: text + " " for path, text in build.generated().items() if path.name == "overview.json"}
     monkeypatch.setattr(build, "generated", lambda: {**{path: path.read_text() for path in BOARDS}, **changed})
     assert build.main(["--check"]) == 1

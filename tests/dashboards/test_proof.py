@@ -81,7 +81,11 @@ def _answers(lab: Any, panel: dict[str, Any], *, values: bool) -> set[str]:
 
 @pytest.mark.parametrize(
     "panel",
-    [case for case in cases("overview", "layer") if graph(case.values[0]) and "state!~" in str(case.values[0]["targets"])],
+    [
+        case
+        for case in cases("overview", "layer")
+        if graph(case.values[0]) and "state!~" in str(case.values[0]["targets"])
+    ],
 )
 def test_no_panel_is_silent_about_a_target(lab: Any, panel: dict[str, Any]) -> None:
     wanted = next(match["signals"].split("|") for target in panel["targets"] if (match := STATE.search(target["expr"])))

@@ -1,7 +1,8 @@
 """Rendered manifests, and strict schemas to hold them against.
 
-Kinds of Kubernetes itself are checked with the schemas that ``kubernetes-validate`` carries. Custom resources are checked
-with their CRDs where those lie beside the checkout (``../shared/data/crds``); the pods inside them are checked always.
+Kinds of Kubernetes itself are checked with the schemas that ``kubernetes-validate`` carries. Custom resources are
+checked with their CRDs where those lie beside the checkout (``../shared/data/crds``); the pods inside them are checked
+always.
 """
 
 from __future__ import annotations

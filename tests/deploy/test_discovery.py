@@ -1,8 +1,8 @@
 """The monitors really select: Prometheus' own relabelling over the targets that the pods of each stack become.
 
-The pods of our manifests, with the labels that KServe, Knative and KubeRay add, stand among pods that must not be chosen.
-They become targets as Prometheus' pod discovery makes them (Debian's build has no Kubernetes discovery, so a file hands
-them over), and the scrape configuration is what the Prometheus Operator makes of a PodMonitor.
+The pods of our manifests, with the labels that KServe, Knative and KubeRay add, stand among pods that must not be
+chosen. They become targets as Prometheus' pod discovery makes them (Debian's build has no Kubernetes discovery, so a
+file hands them over), and the scrape configuration is what the Prometheus Operator makes of a PodMonitor.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ needs_prometheus = pytest.mark.skipif(not PROMETHEUS and not os.environ.get("CI"
 Manifest = dict[str, Any]
 
 ADDED = {
-    "kserve/standard": {"serving.kserve.io/inferenceservice": "chat", "component": "predictor", "app": "isvc.chat-predictor"},
-    "kserve/knative": {"serving.kserve.io/inferenceservice": "chat", "component": "predictor", "serving.knative.dev/service": "chat"},
+    "kserve/standard": {"serving.kserve.io/inferenceservice": "chat", "component": "predictor",
+                        "app": "isvc.chat-predictor"},
+    "kserve/knative": {"serving.kserve.io/inferenceservice": "chat", "component": "predictor",
+                       "serving.knative.dev/service": "chat"},
     "ray-serve": {"ray.io/cluster": "chat-x", "ray.io/is-ray-node": "yes", "app.kubernetes.io/name": "kuberay"},
 }  # fmt: skip
 """Labels that the controllers put on the pods that they make."""
@@ -98,11 +100,16 @@ def scrape_config(monitor: Manifest, file: Path) -> Manifest:
         for name, value in spec["selector"]["matchLabels"].items()
     ]
     if "port" in endpoint:
-        relabel.append({"action": "keep", "source_labels": ["__meta_kubernetes_pod_container_port_name"], "regex": endpoint["port"]})
+        relabel.append(
+            {
+                "action": "keep",
+                "source_labels": ["__meta_kubernetes_pod_container_port_name"],
+                "regex": endpoint["port"],
+            }
+        )
     relabel.append({"action": "drop", "source_labels": ["__meta_kubernetes_pod_phase"], "regex": "(Failed|Succeeded)"})
     relabel.append({"source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"})
-    for given in endpoint.get("relabelings", []):
-        relabel.append({_snake(name): value for name, value in given.items()})
+    relabel += [{_snake(name): value for name, value in given.items()} for given in endpoint.get("relabelings", [])]
     return {
         "job_name": monitor["metadata"]["name"],
         "scrape_interval": "1h",
@@ -135,7 +142,7 @@ def selected(
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/targets", timeout=5) as response:  # noqa: S310
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/targets", timeout=5) as response:
                     data = json.load(response)["data"]
             except OSError:
                 data = {}

@@ -81,8 +81,9 @@ def test_the_programs_are_where_the_entry_points_look_for_them(tmp_path: Path) -
     compose = (ROOT / "deploy" / "compose" / "compose.yaml").read_text()
     for program in {entry[1], *re.findall(r'"/app/(bin/\S+)"', compose)}:
         command = [sys.executable, str(tmp_path / "app" / program), "--help"]
-        done = subprocess.run(command, env={"PYTHONPATH": str(tmp_path / "app")}, capture_output=True, check=False)
-        assert (done.returncode, b"Usage" in done.stdout) == (0, True), (program, done.stderr)
+        paths = {"PYTHONPATH": str(tmp_path / "app")}
+        done = subprocess.run(command, env=paths, capture_output=True, text=True, check=False)
+        assert (done.returncode, "Usage" in done.stdout) == (0, True), (program, done.stderr)
 
 
 WATCHED = """
@@ -110,7 +111,7 @@ def test_the_exporter_writes_nothing_and_starts_no_program(tmp_path: Path) -> No
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd="/")
     try:
         assert process.stderr
-        lines = []
+        lines: list[str] = []
         url = None
         while url is None:
             line = process.stderr.readline()

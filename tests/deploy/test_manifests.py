@@ -56,9 +56,11 @@ def test_a_native_sidecar_is_refused_where_there_is_none(
     assert check(deployment, "1.27") != []
 
 
-WRONG = {
-    "Deployment": [(("spec", "template", "spec", "initContainers", 0), "restartPolice", "Always"),
-                   (("spec", "template", "spec", "initContainers", 0, "securityContext"), "readonlyRootFilesystem", True),
+SIDECAR = ("spec", "template", "spec", "initContainers", 0)
+WORKER = ("spec", "rayClusterConfig", "workerGroupSpecs", 0, "template", "spec", "containers", 0)
+WRONG: dict[str, list[tuple[tuple[str | int, ...], str, object]]] = {
+    "Deployment": [(SIDECAR, "restartPolice", "Always"),
+                   ((*SIDECAR, "securityContext"), "readonlyRootFilesystem", True),
                    (("spec", "template", "spec"), "serviceAccountname", "x"), (("spec",), "replicas", "one")],
     "Service": [(("spec", "ports", 0), "targetport", 1), (("spec",), "selectors", {})],
     "ServiceAccount": [((), "automountServiceAccountTokens", False)],
@@ -73,7 +75,7 @@ WRONG = {
     "InferenceService": [(("spec", "predictor"), "initcontainers", []), (("spec",), "predictors", {}),
                          (("spec", "predictor", "containers", 0), "argument", [])],
     "RayService": [(("spec",), "serveConfig", ""), (("spec", "rayClusterConfig", "headGroupSpec"), "templates", {}),
-                   (("spec", "rayClusterConfig", "workerGroupSpecs", 0, "template", "spec", "containers", 0), "img", "x")],
+                   (WORKER, "img", "x")],
 }  # fmt: skip
 NEEDS_CRD = {"PodMonitor", "ServiceMonitor", "PrometheusRule", "InferenceService", "RayService"}
 
@@ -117,7 +119,9 @@ def test_a_wrong_field_in_a_custom_resources_pod_is_found_without_its_crd(
         assert check(manifest) == []
         changed = copy.deepcopy(manifest)
         spec = changed["spec"]
-        pod = spec["predictor"] if "predictor" in spec else spec["rayClusterConfig"]["headGroupSpec"]["template"]["spec"]
+        pod = (
+            spec["predictor"] if "predictor" in spec else spec["rayClusterConfig"]["headGroupSpec"]["template"]["spec"]
+        )
         pod["containers"][0]["securityContexts"] = {}
         assert check(changed) != []
 
@@ -149,7 +153,12 @@ def test_every_exporter_is_locked_down_and_bounded(
 def test_no_manifest_asks_for_rights(everything: list[Manifest]) -> None:
     accounts = [manifest for manifest in everything if manifest["kind"] == "ServiceAccount"]
     assert all(account["automountServiceAccountToken"] is False for account in accounts)
-    assert not {manifest["kind"] for manifest in everything} & {"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"}
+    assert not {manifest["kind"] for manifest in everything} & {
+        "Role",
+        "ClusterRole",
+        "RoleBinding",
+        "ClusterRoleBinding",
+    }
 
 
 def test_sidecars_are_native_but_on_knative(
@@ -229,7 +238,12 @@ def test_names_that_a_scraper_would_change_are_asked_for_as_text(everything: lis
 
 def test_a_policy_opens_the_metrics_port_to_prometheus_alone(everything: list[Manifest]) -> None:
     policies = [manifest["spec"] for manifest in everything if manifest["kind"] == "NetworkPolicy"]
-    opened = [rule for policy in policies for rule in policy["ingress"] if {"port": 9750, "protocol": "TCP"} in rule.get("ports", [])]
+    opened = [
+        rule
+        for policy in policies
+        for rule in policy["ingress"]
+        if {"port": 9750, "protocol": "TCP"} in rule.get("ports", [])
+    ]
     assert opened
     for rule in opened:
         (source,) = rule["from"]

@@ -68,7 +68,8 @@ def test_the_native_name_is_the_one_on_the_page(page: Callable[[str], bytes], ca
     ("stack", "version", "name", "word", "native", "common"),
     [
         # The rename that broke six projects.
-        ("vllm", "0.20.0", "vllm:gpu_cache_usage_perc", "never", "vllm:kv_cache_usage_perc", "llm_kv_cache_usage_ratio"),
+        ("vllm", "0.20.0", "vllm:gpu_cache_usage_perc", "never", "vllm:kv_cache_usage_perc",
+         "llm_kv_cache_usage_ratio"),
         ("vllm", "0.8.5", "vllm:kv_cache_usage_perc", "never", "vllm:gpu_cache_usage_perc", "llm_kv_cache_usage_ratio"),
         # A counter asked for without _total, as a published guide does: its alert can never fire.
         ("vllm", "0.20.0", "vllm:num_preemptions", "never", "vllm:num_preemptions_total", "llm_preemptions_total"),
@@ -77,14 +78,17 @@ def test_the_native_name_is_the_one_on_the_page(page: Callable[[str], bytes], ca
         # Names that no release has ever had.
         ("vllm", "0.20.0", "vllm:gpu_cache_usage_factor", "never", "", "llm_kv_cache_usage_ratio"),
         ("vllm", "0.20.0", "vllm:entirely_made_up", "never", "", ""),
-        ("ray-serve", "2.60.0", "ray_vllm:num_requests_running", "renamed", "ray_vllm_num_requests_running", "llm_requests_running"),
+        ("ray-serve", "2.60.0", "ray_vllm:num_requests_running", "renamed", "ray_vllm_num_requests_running",
+         "llm_requests_running"),
         ("ray-serve", "2.50.1", "vllm:num_requests_running", "hidden", "", "llm_requests_running"),
         ("ray-serve", "2.44.1", "vllm:num_preemptions_total", "lost", "", "llm_preemptions_total"),
-        ("triton", "24.12", "vllm:time_to_first_token_seconds_bucket", "hidden", "", "llm_time_to_first_token_seconds_bucket"),
+        ("triton", "24.12", "vllm:time_to_first_token_seconds_bucket", "hidden", "",
+         "llm_time_to_first_token_seconds_bucket"),
         ("triton", "24.12", "vllm:num_requests_waiting", "lost", "", "llm_requests_waiting"),
         ("triton", "24.12", "nv_inference_queue_duration_us", "fine", "", "llm_layer_queue_seconds_sum"),
         ("vllm", "0.20.0", "nv_inference_queue_duration_us", "never", "", "llm_layer_queue_seconds_sum"),
-        ("kserve", "0.20.0", "vllm_num_requests_running", "renamed", "vllm:num_requests_running", "llm_requests_running"),
+        ("kserve", "0.20.0", "vllm_num_requests_running", "renamed", "vllm:num_requests_running",
+         "llm_requests_running"),
         ("vllm", "0.20.0", "llm_layer_queue_seconds_sum", "never", "", ""),
         ("triton", "24.12", "llm_kv_cache_usage_ratio", "lost", "", ""),
         ("vllm", "0.20.0", "llm_kv_cache_usage_ratio", "fine", "", ""),

@@ -87,7 +87,8 @@ def test_rules_know_what_they_record_themselves(tmp_path: Path) -> None:
 def test_operator_resources_and_variables_are_read(tmp_path: Path) -> None:
     path = tmp_path / "rule.yaml"
     path.write_text(
-        "---\nkind: ConfigMap\n---\nkind: PrometheusRule\nspec:\n  groups:\n  - rules:\n    - {alert: A, expr: 'up == 0'}\n"
+        "---\nkind: ConfigMap\n---\nkind: PrometheusRule\nspec:\n  groups:\n  - rules:\n"
+        "    - {alert: A, expr: 'up == 0'}\n"
     )
     assert [found.where for found in sources.read(path).expressions] == ["alert A"]
     (tmp_path / "b.json").write_text(
