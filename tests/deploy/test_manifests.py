@@ -12,8 +12,10 @@ import click
 import pytest
 import yaml
 
+from obs_audit.lint.promql import metric_uses
 from obs_exporter._version import __version__
 from obs_exporter.cli import main
+from obs_exporter.schema import SIGNALS
 
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -254,3 +256,20 @@ def test_the_rule_resource_is_the_rule_files() -> None:
     resource = yaml.safe_load((KUBERNETES / "rules" / "prometheusrule.yaml").read_text())
     files = sorted((ROOT / "deploy" / "prometheus" / "rules").glob("*.yml"))
     assert resource["spec"]["groups"] == [g for path in files for g in yaml.safe_load(path.read_text())["groups"]]
+
+
+def test_the_autoscalers_ask_for_metrics_of_the_schema() -> None:
+    scaled = yaml.safe_load((KUBERNETES / "autoscaling" / "keda.yaml").read_text())
+    assert {trigger["metadata"]["ignoreNullValues"] for trigger in scaled["spec"]["triggers"]} == {"false"}
+    queries = [trigger["metadata"]["query"] for trigger in scaled["spec"]["triggers"]]
+    hpa = yaml.safe_load((KUBERNETES / "autoscaling" / "hpa.yaml").read_text())
+    adapter = (KUBERNETES / "autoscaling" / "prometheus-adapter-values.yaml").read_text()
+    asked = {metric["pods"]["metric"]["name"] for metric in hpa["spec"]["metrics"]}
+    named = {use.name for query in queries for use in metric_uses(query)}
+    assert asked == named <= {signal.metric for signal in SIGNALS}
+    assert all(name in adapter for name in asked)
+
+
+def test_every_overlay_has_a_section_that_says_how_to_apply_it(overlay: str) -> None:
+    text = (ROOT / "docs" / "deploy.md").read_text()
+    assert f"kubectl apply -k deploy/kubernetes/{overlay}" in text
