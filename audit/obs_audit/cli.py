@@ -9,6 +9,7 @@ import click
 
 from obs_audit import flags
 from obs_audit.kv.command import kv
+from obs_audit.lint.cli import lint
 from obs_exporter import options
 from obs_exporter._version import __version__
 
@@ -144,3 +145,4 @@ def explain(signal: str, stack: str | None) -> None:
 
 
 main.add_command(kv)
+main.add_command(lint)

@@ -180,6 +180,45 @@ def demo(listen: str, clients: int, seconds: float) -> None:
 main.add_command(simulate)
 
 
+@main.command("gateway-config")
+@click.option("--stack", type=options.STACK, required=True, help="The stack of the model servers, e.g. --stack kserve.")
+@options.stack_version()
+@options.engine_version()
+@click.option("--common", is_flag=True, help="Ask for the common schema's names, on the exporter's page (port 9750).")
+@click.option("--lora", is_flag=True, help="The engine runs with --enable-lora: name its adapter metric, too.")
+@click.option(
+    "--extractor",
+    type=click.Choice(["core-metrics-extractor", "model-server-protocol-metrics"]),
+    default="core-metrics-extractor",
+    show_default=True,
+    help="The plugin's name: the former in llm-d-router, the latter in the extension up to 1.4 and in KServe.",
+)
+@click.pass_context  # fmt: skip
+def gateway_config(
+    context: click.Context, stack: str, stack_version: str, engine_version: str, common: bool, lora: bool,
+    extractor: str,
+) -> None:  # fmt: skip
+    """Print the endpoint picker's engineConfigs for a stack (Gateway API inference extension).
+
+    Exit code 1 where one of the three gauges that the picker needs has no name on this stack: the reason and the remedy
+    stand in the output.
+
+    \b
+    Examples:
+      obs-exporter gateway-config --stack ray-serve --stack-version 2.60.0
+      obs-exporter gateway-config --stack triton --common
+    """
+    from obs_exporter import gateway
+    from obs_exporter.stacks import STACKS
+
+    if STACKS[stack].is_engine and stack_version and not engine_version:
+        stack_version, engine_version = "", stack_version
+    claims = options.claims(stack_version, engine_version)
+    config = gateway.engine_config(STACKS[stack], claims, common=common, lora=lora)
+    click.echo(gateway.rendered(config, extractor), nl=False)
+    context.exit(0 if config.complete else 1)
+
+
 def _address(text: str) -> tuple[str, int]:
     from obs_exporter import config as configuration
 

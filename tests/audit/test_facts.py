@@ -124,8 +124,7 @@ def test_the_darkest_ray_hides_every_engine_signal_behind_one_switch(version: st
     engine = [a for a in report.reading.answers if not a.signal.layer and not a.signal.id.startswith("gpu")]
     assert {a.state for a in engine} == {State.HIDDEN, State.NEVER}
     switch = "set log_engine_metrics: true in the LLMConfig and redeploy (needs the V1 engine)"
-    assert {a.remedy.split("; or ")[0] for a in engine if a.state is State.HIDDEN} == {switch}
-    assert "--engine-log" in report.reading.answer("kv_cache_capacity").remedy
+    assert {a.remedies for a in engine if a.state is State.HIDDEN} == {switch}
     assert all(a.cost for a in engine if a.state is State.HIDDEN)
 
 

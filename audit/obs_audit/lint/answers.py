@@ -1,0 +1,241 @@
+"""Judge one metric name: can this stack at this version answer it, and if not, why and what can be asked instead.
+
+Nothing is known here that the exporter does not know: the engine's catalogue says which release has a family, the
+stack's tables say what becomes of it on the way.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from obs_exporter.schema import BY_ID, SIGNALS, Kind, Signal, State
+from obs_exporter.stacks import STACKS, Claims, Stack
+from obs_exporter.stacks import engine as vllm
+from obs_exporter.stacks.catalogue import Engine, Registration, catalogue
+from obs_exporter.stacks.expectation import expect
+from obs_exporter.stacks.identity import identify
+from obs_exporter.stacks.model import Answer, Row
+from obs_exporter.stacks.versions import matches, span
+
+ENGINE_PREFIXES = ("vllm:", "vllm_", "ray_vllm:", "ray_vllm_", "kserve_vllm:", "kserve_vllm_")
+HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
+ANY_SIGNAL = "preemptions"
+"""A signal that no stack treats in a way of its own: it stands for engine families that the schema does not have."""
+
+LIKE_SIGNAL = {
+    "triton": dict.fromkeys(
+        ("request_prompt_tokens", "request_generation_tokens", "request_params_n", "request_params_best_of"),
+        "request_duration",
+    ),
+}
+"""Engine families beyond the schema that a stack passes on together with a signal: Triton's vLLM backend registers them
+from 24.09 on, as it does the request's duration (vllm_backend src/utils/metrics.py, r24.09 to r26.01)."""
+
+_OURS = ("obs_exporter_", "llm_probe_", "llm_signal_")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known of one metric name.
+
+    ``word``: ``fine``, ``not_judged`` (another program's), or why there is no answer: ``never`` (this version has no
+    such family), ``renamed``, ``hidden``, ``lost``. ``native`` and ``common`` are names to ask for instead, "" where
+    there is none.
+    """
+
+    name: str
+    word: str
+    reason: str = ""
+    remedy: str = ""
+    native: str = ""
+    common: str = ""
+
+    @property
+    def answerable(self) -> bool:
+        """Whether an expression with this name can have data, as far as is known."""
+        return self.word in ("fine", "not_judged")
+
+
+class Judge:
+    """Judges names for one stack at one version (the newest known without one)."""
+
+    def __init__(self, stack: Stack, claims: Claims) -> None:
+        """Find out which engine the stack carries at that version."""
+        self.stack = stack
+        self.identity = identify(stack, None, claims)
+        self.point = self.identity.points[-1]
+        self.engine = Engine(self.point.engine, self.point.generation)
+        self._own = _own_rows(stack)
+
+    @property
+    def described(self) -> str:
+        """Who is judged: ``Ray Serve 2.60.0 with vLLM 0.29.0 V1``."""
+        engine = f"vLLM {self.point.engine} {self.point.generation}".strip()
+        return engine if self.stack.is_engine else f"{self.stack.title} {self.point.stack} with {engine}"
+
+    def judge(self, name: str) -> Verdict:
+        """Judge a name as it stands in an expression."""
+        if name.startswith(_OURS):
+            return Verdict(name, "fine")
+        if (signal := _schema_signal(name)) is not None:
+            return self._common(name, signal)
+        prefix = _engine_prefix(name)
+        if prefix and not name.startswith(_own_lookalikes()):
+            return self._engine_name(name, prefix, name[len(prefix) :])
+        return self._stack_name(name)
+
+    # -- our own names ---------------------------------------------------------------------------------------------
+
+    def _common(self, name: str, signal: Signal) -> Verdict:
+        answer = expect(self.stack, signal.id, self.point)
+        if answer.state.publishes:
+            return Verdict(name, "fine")
+        return Verdict(name, _word(answer.state), answer.reason, answer.remedy)
+
+    # -- the engine's ----------------------------------------------------------------------------------------------
+
+    def _engine_name(self, name: str, prefix: str, rest: str) -> Verdict:
+        family, part = _family(rest)
+        if family not in catalogue().types:
+            return self._unheard_of(name, rest)
+        registration = catalogue().registration(family, self.engine)
+        signal = next((row.signal for row in vllm.ROWS if row.family == family and not row.product), "")
+        stands_for = signal or LIKE_SIGNAL.get(self.stack.name, {}).get(family, ANY_SIGNAL)
+        answer = expect(self.stack, stands_for, self.point)
+        common = _common_name(signal, part)
+        native = self._native(family, part, signal, answer)
+        if registration is None:
+            return Verdict(name, "never", self._lifetime(family), answer.remedy, native, common)
+        if registration.status in ("hidden", "conditional") and (
+            answer.state.publishes or answer.state is State.HIDDEN
+        ):
+            reason, remedy = self._switch(family, registration)
+            return Verdict(name, "hidden", reason, remedy, native if native != name else "", common)
+        if not answer.state.publishes:
+            return Verdict(name, _word(answer.state), answer.reason, answer.remedy, "", common)
+        if native and native != name:
+            said = f"{self.stack.title} publishes it as {native}"
+            if prefix not in self.stack.engine_prefixes[:1]:
+                said += f"; {prefix} is not how its page spells the engine's names"
+            return Verdict(name, "renamed", said, "", native, common)
+        return Verdict(name, "fine", common=common)
+
+    def _native(self, family: str, part: str, signal: str, answer: Answer) -> str:
+        """Return the name to ask for on the stack's page: this family's or, where it is gone, its signal's."""
+        if not answer.state.publishes:
+            return ""
+        if not signal:
+            has = catalogue().registration(family, self.engine)
+            return self.stack.engine_prefixes[0] + family + part if has else ""
+        if answer.signal.id != signal or not answer.native_name:
+            return ""
+        return answer.native_name + part if answer.native_name != self._cache_info() else ""
+
+    def _cache_info(self) -> str:
+        return self.stack.engine_prefixes[0] + "cache_config_info"
+
+    def _unheard_of(self, name: str, rest: str) -> Verdict:
+        """Judge a name with the engine's prefix that no release has: often a counter without ``_total``."""
+        near = rest + "_total" if rest + "_total" in catalogue().types else ""
+        if not near:
+            stem, part = _family(rest)
+            close = difflib.get_close_matches(stem, catalogue().types, 1, cutoff=0.8)
+            near = close[0] + part if close else ""
+        reason = "no vLLM release from 0.2.7 to 0.33.0 exposes a family of this name"
+        if not near:
+            return Verdict(name, "never", reason)
+        meant = self._engine_name(self.stack.engine_prefixes[0] + near, self.stack.engine_prefixes[0], near)
+        native = meant.native or (meant.name if meant.answerable else "")
+        if near.removesuffix("_total") == rest:
+            reason = f"a counter's samples end in _total: {near}"
+        return Verdict(name, "never", f"{reason}; near to it is {near}", meant.remedy, native, meant.common)
+
+    def _lifetime(self, family: str) -> str:
+        spans = []
+        for generation in ("V0", "V1"):
+            having = catalogue().having(family, generation)
+            spans += (
+                [f"{generation} {span((having[0], having[-1])) if len(having) > 1 else having[0]}"] if having else []
+            )
+        return f"vLLM {self.engine.release} {self.engine.generation} has no {family} (it is in {', '.join(spans)})"
+
+    def _switch(self, family: str, registration: Registration) -> tuple[str, str]:
+        switch = vllm.hidden_switch(self.engine.release) if registration.status == "hidden" else registration.switch
+        return (
+            f"vLLM {self.engine.release} shows {family} only with {switch or registration.note}",
+            f"start the engine with {switch}" if switch else "",
+        )
+
+    # -- the layer's -----------------------------------------------------------------------------------------------
+
+    def _stack_name(self, name: str) -> Verdict:
+        """Judge a family of a serving layer: this one's at its version, another one's, or nobody's that is known."""
+        family, part = name, ""
+        if name not in self._own and name.endswith(HISTOGRAM_PARTS):
+            family, _, tail = name.rpartition("_")
+            part = "_" + tail
+        row = self._own.get(family)
+        if row is not None:
+            return self._own_name(name, part, row)
+        for other in STACKS.values():
+            if other is not self.stack and family in _own_rows(other):
+                return Verdict(name, "never", f"{other.title} publishes it, {self.stack.title} does not",
+                               common=_common_of(_own_rows(other)[family], part, family))  # fmt: skip
+        return Verdict(name, "not_judged")
+
+    def _own_name(self, name: str, part: str, row: Row) -> Verdict:
+        common = _common_of(row, part, name)
+        if row.versions and self.point.stack and not matches(row.versions, self.point.stack):
+            answer = expect(self.stack, row.signal, self.point)
+            reason = f"{self.stack.title} has it in {row.versions} only"
+            native = answer.native_name + part if answer.state.publishes else ""
+            return Verdict(name, "never", reason, answer.remedy, native, common)
+        return Verdict(name, "fine", common=common)
+
+
+def _own_rows(stack: Stack) -> dict[str, Row]:
+    return {family: row for row in reversed(stack.rows) for family in row.families()}
+
+
+def _own_lookalikes() -> tuple[str, ...]:
+    return tuple(name for stack in STACKS.values() for name in stack.lookalikes)
+
+
+def _engine_prefix(name: str) -> str:
+    return max((prefix for prefix in ENGINE_PREFIXES if name.startswith(prefix)), key=len, default="")
+
+
+def _family(rest: str) -> tuple[str, str]:
+    """Split a sample name without prefix into the catalogue's family and the part of a histogram."""
+    for part in HISTOGRAM_PARTS:
+        if rest.endswith(part) and catalogue().types.get(rest.removesuffix(part)) == "histogram":
+            return rest.removesuffix(part), part
+    return rest, ""
+
+
+def _schema_signal(name: str) -> Signal | None:
+    for signal in SIGNALS:
+        parts = HISTOGRAM_PARTS if signal.kind is Kind.HISTOGRAM else ("",)
+        if name in {signal.metric + part for part in parts}:
+            return signal
+    return None
+
+
+def _common_name(signal: str, part: str) -> str:
+    return BY_ID[signal].metric + part if signal else ""
+
+
+def _common_of(row: Row, part: str, family: str) -> str:
+    """Return the common name of a layer's family; a pair of counters becomes the sum and the count of a histogram."""
+    if row.count:
+        return BY_ID[row.signal].metric + ("_sum" if family == row.family else "_count")
+    return _common_name(row.signal, part)
+
+
+def _word(state: State) -> str:
+    """Return the lint's word for a state without a value."""
+    return {State.HIDDEN: "hidden", State.LOST: "lost"}.get(state, "never")
+
+
+__all__ = ["Judge", "Verdict"]
