@@ -128,11 +128,12 @@ def test_bursts_between_scrapes_stay_inside_the_bounds(drop: Any) -> None:
     assert bounds(last)[SUM_LOWER] <= found.sum <= bounds(last)[SUM_UPPER]
 
 
-@pytest.mark.parametrize("starved", [2.0, 3.0])
-def test_a_starved_servers_samples_lie_low_and_are_corrected(starved: float, drop: Any) -> None:
-    """A front end that gets the CPU when the engine is idle, and else every 2 or 3 s, answers scrapes then, too."""
+@pytest.mark.parametrize("settings", [SLOTS, Settings()], ids=["slots given", "slots not given"])
+@pytest.mark.parametrize("starved", [1.0, 3.0])
+def test_a_starved_servers_samples_lie_low_and_are_corrected(starved: float, settings: Settings, drop: Any) -> None:
+    """A front end that gets the CPU when the engine is idle, and else every few seconds, answers scrapes then, too."""
     run = played(Closed(100.0, 40), starved=starved)
-    watch = Watch(run, "vllm", drop)
+    watch = Watch(run, "vllm", drop, settings)
     outcomes = watch.looks(every(1.0, 125.0))
     last, state = outcomes[-1], watch.memory.queue
     found = wait_of(last)
@@ -143,7 +144,8 @@ def test_a_starved_servers_samples_lie_low_and_are_corrected(starved: float, dro
     mean = truth / count
     assert state.plain / state.count < 0.9 * mean, "the case is biased at all"
     assert found.sum / found.count == pytest.approx(mean, rel=0.05)
-    assert bounds(last)[SUM_LOWER] / found.count <= mean <= bounds(last)[SUM_UPPER] / found.count
+    assert bounds(last).get(SUM_LOWER, 0.0) / found.count <= mean <= bounds(last)[SUM_UPPER] / found.count
+    assert (SUM_LOWER in bounds(last)) is (settings is SLOTS)
 
 
 def test_a_starved_server_under_bursts_keeps_its_bounds(drop: Any) -> None:
