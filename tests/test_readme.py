@@ -12,9 +12,11 @@ from click.testing import CliRunner
 
 from obs_audit.cli import main as audit
 from obs_exporter.cli import main as exporter
+from obs_exporter.probe.cli import main as probe
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROGRAMS = {"obs-exporter": exporter, "obs-audit": audit, "obs-probe": probe}
 BIN = Path(sys.executable).parent
 
 
@@ -52,11 +54,11 @@ def _sorted_labels(line: str) -> str:
 def test_every_command_line_in_the_docs_is_understood() -> None:
     runner = CliRunner()
     lines = [line.split("#")[0].strip() for line in README.splitlines()]
-    commands = {line for line in lines if line.startswith(("obs-exporter ", "obs-audit "))}
+    commands = {line for line in lines if line.startswith(tuple(f"{name} " for name in PROGRAMS))}
     assert commands
     for command in commands:
         words = shlex.split(command)
-        result = runner.invoke({"obs-exporter": exporter, "obs-audit": audit}[words[0]], [*words[1:], "--help"])
+        result = runner.invoke(PROGRAMS[words[0]], [*words[1:], "--help"])
         assert result.exit_code == 0, command
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from obs_exporter.options import STACK_NAMES
+
 Option = Callable[[Any], Any]
 """A decorator that adds one option to a command."""
 
@@ -73,9 +75,10 @@ OUTPUT: tuple[Option, ...] = (
     ),
     click.option(
         "--metrics-stack",
+        type=click.Choice(["schema", *STACK_NAMES]),
         default="schema",
         show_default=True,
-        help=("How to read that page: schema (an obs-exporter's page), or a stack that this installation can read."),
+        help="How to read that page: schema (an obs-exporter's page), or the stack whose own page it is, e.g. vllm.",
     ),
     click.option(
         "--metrics-interval",

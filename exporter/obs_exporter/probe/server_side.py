@@ -1,8 +1,8 @@
 """The server's own numbers during a level, beside the client's: where the time went between the two.
 
 The page is fetched in a thread (cheap) and read after the level (not cheap). How a page is read is a function
-``Mapper``: page text -> {signal id: its series}. The one here reads pages in the common schema, as an obs-exporter
-serves them; MAPPERS takes more.
+``Mapper``: page text -> {signal id: its series}: for a page in the common schema, as an obs-exporter serves it, or for
+a stack's own page.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import urllib.request
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPException
 from typing import Any
 
@@ -61,8 +62,25 @@ def read_schema_page(text: str) -> dict[str, list[Series]]:
     return found
 
 
-MAPPERS: dict[str, Mapper] = {"schema": read_schema_page}
-"""How a page is read, by the name that --metrics-stack takes."""
+def read_stack_page(stack: str, text: str) -> dict[str, list[Series]]:
+    """Read a stack's own page with the tables of the exporter. Raises PageError where it is not that stack's."""
+    from obs_exporter.exposition import parse
+    from obs_exporter.stacks import STACKS, Claims, read_page
+
+    table = STACKS[stack]
+    reading = read_page(table, parse(text.encode(), table.wanted()), Claims())
+    if not reading.reachable:
+        raise PageError(reading.problem)
+    return {answer.signal.id: list(answer.series) for answer in reading.answers if answer.series}
+
+
+def mapper(name: str) -> Mapper:
+    """Return how a page is read, by the name that --metrics-stack takes."""
+    return read_schema_page if name == SCHEMA else partial(read_stack_page, name)
+
+
+SCHEMA = "schema"
+"""A page in the common schema, as an obs-exporter serves it."""
 
 
 def _labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

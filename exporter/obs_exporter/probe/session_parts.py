@@ -152,13 +152,11 @@ def server_side_of(options: RunOptions) -> ServerSide:
     """Return what watches the server's own page. Raises InputError."""
     if not options.metrics_url:
         return ServerSide()
-    from obs_exporter.probe.server_side import MAPPERS, HTTPServerSide
+    from obs_exporter.probe.server_side import HTTPServerSide, mapper
 
-    if options.metrics_stack not in MAPPERS:
-        raise InputError(f"--metrics-stack {options.metrics_stack!r}: use one of {', '.join(sorted(MAPPERS))}")
     if not options.metrics_url.startswith(("http://", "https://")):
         raise InputError(f"--metrics-url {options.metrics_url!r} is not an http or https URL")
-    return HTTPServerSide(options.metrics_url, MAPPERS[options.metrics_stack], options.metrics_interval)
+    return HTTPServerSide(options.metrics_url, mapper(options.metrics_stack), options.metrics_interval)
 
 
 @contextmanager
