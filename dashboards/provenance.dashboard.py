@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards.panels import Query, board, graph, note, row, stat, table
-from dashboards.remedies import markdown
+from dashboards.remedies import beside, markdown
 
 from dashboards import expressions as e
 from obs_exporter.schema import State
@@ -40,12 +40,11 @@ PANELS = [
           columns=("target", "stack", "signal", "state", "provenance", "precision", "source", "reason"),
           colours=PAINT, height=18),
     table("Hidden or lost: what a switch or an upgrade would bring back",
-          "max by (stack, target, signal, state, reason) "
-          f'(llm_signal_info{{{e.IDENTITY}, state=~"hidden|lost|never|stale"}})',
-          "llm_signal_info in a state that a person can change. Find the reason in the table of remedies below, or ask "
-          "obs-audit --stack STACK --url URL.",
-          columns=("target", "stack", "signal", "state", "reason"),
-          colours=PAINT, height=12),
+          beside(f'{e.IDENTITY}, state=~"hidden|lost|never|stale"'),
+          "llm_signal_info in a state that a person can change, with the remedy that belongs to the reason, from the "
+          "tables that the exporter and obs-audit judge with. obs-audit --stack STACK --url URL knows the target's "
+          "version, too, and says exactly one.",
+          columns=("target", "stack", "signal", "state", "reason", "remedy"), colours=PAINT, height=12),
     row("How to get it back"),
     note("Remedies, by stack and version", markdown(),
          "Made from the tables that the exporter and obs-audit judge with; each row has its reason as it stands above.",

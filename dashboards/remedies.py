@@ -1,6 +1,9 @@
-"""The table of remedies on the provenance board, from the tables that judge a page."""
+"""The remedies on the provenance board: beside each signal, and as a table of everything that the judges know."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterator
 
 from obs_exporter.schema import State
 from obs_exporter.stacks import STACKS, engine
@@ -19,6 +22,48 @@ _ENGINE = (
     "| every | engine | any | this vLLM has no such metric | upgrade vLLM: the reason names the first release that has "
     "it |",
 )
+
+
+ON = "on (stack, target, signal)"
+_GENERAL = (
+    ("hidden", ".*shows it only with.*", "start the engine with the flag that the reason names"),
+    ("never", "vLLM .* has no such metric .*", "upgrade vLLM: the reason names the first release that has it"),
+    ("lost", ".*dropped on the way.*", "read the engine's own port; look for a filter or a proxy in between"),
+    ("lost", ".*the labels that hold it are no numbers.*", "read the engine's start-up log (--engine-log)"),
+)
+"""Reasons that are made from a page, not from a rule: state, pattern, remedy."""
+
+
+def beside(selector: str) -> str:
+    """Return the series of a selector of llm_signal_info, each with a label ``remedy`` where one is known.
+
+    ``selector`` is what stands in its braces. The first remedy whose reason fits is taken; those that hold at every
+    version come first, since a page does not always tell the version.
+    """
+    labels = "max by (stack, target, signal, state, reason)"
+    parts = [
+        f'label_replace({labels} (llm_signal_info{{{selector}, {more}}}), "remedy", "{_quoted(remedy)}", "", "")'
+        for more, remedy in dict.fromkeys(_known())
+    ]
+    return f" or {ON} ".join([*parts, f"{labels} (llm_signal_info{{{selector}}})"])
+
+
+def _known() -> Iterator[tuple[str, str]]:
+    """Yield further matchers and the remedy of what they match."""
+    for stack in STACKS.values():
+        rules = [rule for rule in (*_BY_PAGE.get(stack.name, ()), *stack.rules) if rule.remedy]
+        for rule in sorted(rules, key=lambda rule: bool(rule.stack_versions or rule.engine_versions)):
+            fits = f'stack="{stack.name}", reason=~"{_quoted(re.escape(rule.reason))}.*"'
+            yield (
+                fits if rule.signals == engine.SIGNALS else f'{fits}, signal=~"{"|".join(sorted(rule.signals))}"',
+                rule.remedy,
+            )
+    for state, reason, remedy in _GENERAL:
+        yield f'state="{state}", reason=~"{reason}"', remedy
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def markdown() -> str:

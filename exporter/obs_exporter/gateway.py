@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from obs_exporter.schema import BY_ID
 from obs_exporter.stacks import Claims, Stack
 from obs_exporter.stacks.catalogue import Engine, catalogue
-from obs_exporter.stacks.expectation import expect
+from obs_exporter.stacks.expectation import expect, on_paper
 from obs_exporter.stacks.identity import identify
 
 FIELDS = {
@@ -60,11 +60,11 @@ def engine_config(stack: Stack, claims: Claims, *, common: bool = False, lora: b
     point = identify(stack, None, claims).points[-1]
     specs = []
     for field, signal in FIELDS.items():
-        answer = expect(stack, signal, point)
+        answer = (on_paper if common else expect)(stack, signal, point)
         if answer.state.publishes:
             specs.append(Spec(field, BY_ID[signal].metric if common else answer.native_name))
         else:
-            specs.append(Spec(field, "", f"{answer.state}: {answer.reason}", answer.remedy))
+            specs.append(Spec(field, "", f"{answer.state}: {answer.reason}", answer.remedies))
     infos = {"loraSpec": LORA_INFO if lora else "", "cacheInfoSpec": CACHE_INFO}
     capacity = expect(stack, "kv_cache_capacity", point)
     for field, family in infos.items():

@@ -48,7 +48,7 @@ REPLAYS: dict[str, tuple[str, tuple[str, ...]]] = {
         "triton",
         tuple(f"triton/24.10-vllm0.32.0-custom-metrics/{part}" for part in ("before", "during", "after")),
     ),
-    "triton-off": ("triton", ("triton/24.10-vllm-standin-metrics-off/after",)),
+    "triton-off": ("triton", tuple(f"triton/24.10-python-model/{part}" for part in ("before", "during", "after"))),
     "ray": ("ray-serve", tuple(f"ray/2.60.0-llm-vllm0.29.0/{part}" for part in ("before", "during", "after"))),
     "ray-off": ("ray-serve", tuple(f"ray/2.60.0-llm-vllm0.29.0-metrics-off/{part}" for part in ("during", "after"))),
     "ray-2.44": ("ray-serve", tuple(f"ray/2.44.1-llm-standin-engine/{part}" for part in ("during", "after"))),

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from obs_exporter.schema import BY_ID, State
+from obs_exporter.stacks import STACKS
 
 ROOT = Path(__file__).parents[2]
 BOARDS = sorted((ROOT / "dashboards" / "generated").glob("*.json"))
@@ -189,13 +190,29 @@ def _names(message: dict[str, Any]) -> str:
 
 
 def test_hidden_on_ray_is_named_with_its_switch(lab: Any) -> None:
-    """For Ray with metrics off: what is hidden is in the table, and how to switch it on is on the same board."""
+    """For Ray with metrics off: the provenance board names what is hidden and how to switch it on, signal by signal."""
     (table,) = [panel for panel in panels("provenance") if panel["title"].startswith("Hidden or lost")]
     rows = [sample["metric"] for sample in lab.query(filled(table["targets"][0]["expr"]))]
-    hidden = {row["signal"] for row in rows if (row["target"], row["state"]) == ("ray-off", "hidden")}
-    assert hidden >= {"kv_cache_usage", "preemptions", "queue_wait", "ttft"}
-    assert hidden <= set(BY_ID)
-    (reason,) = {row["reason"] for row in rows if row["target"] == "ray-off" and row["signal"] == "preemptions"}
-    (text,) = [panel for panel in board("provenance")["panels"] if panel["type"] == "text"]
-    line = next(line for line in text["options"]["content"].splitlines() if reason in line)
-    assert "set log_engine_metrics: true in the LLMConfig and redeploy" in line
+    places = [(row["target"], row["signal"]) for row in rows]
+    assert len(places) == len(set(places)), "one line a signal"
+    hidden = {row["signal"]: row for row in rows if (row["target"], row["state"]) == ("ray-off", "hidden")}
+    assert hidden.keys() >= {"kv_cache_usage", "preemptions", "queue_wait", "ttft"}
+    assert hidden.keys() <= set(BY_ID)
+    for row in hidden.values():
+        assert "log_engine_metrics is false" in row["reason"]
+        assert "set log_engine_metrics: true in the LLMConfig and redeploy" in row["remedy"]
+
+
+def test_every_line_of_what_can_be_changed_has_its_remedy(lab: Any) -> None:
+    (table,) = [panel for panel in panels("provenance") if panel["title"].startswith("Hidden or lost")]
+    rows = [sample["metric"] for sample in lab.query(filled(table["targets"][0]["expr"]))]
+    judged = lab.query('llm_signal_info{state=~"hidden|lost|never|stale"}')
+    assert {(row["target"], row["signal"]) for row in rows} == {
+        (sample["metric"]["target"], sample["metric"]["signal"]) for sample in judged
+    }
+    # Where a table knows no way back, the board makes none up.
+    hopeless = {rule.reason for stack in STACKS.values() for rule in stack.rules if not rule.remedy}
+    assert {row["reason"] for row in rows if not row.get("remedy")} <= hopeless
+    switch = {row["remedy"] for row in rows if (row["target"], row["signal"]) == ("triton-off", "ttft")}
+    assert all("REPORT_CUSTOM_METRICS" in text for text in switch)
+    assert len(switch) == 1

@@ -16,7 +16,8 @@ import yaml
 
 from obs_exporter import config
 from obs_exporter._version import __version__
-from obs_exporter.simulator.cli import simulate
+from obs_exporter.cli import main
+from obs_exporter.probe.cli import main as probe
 from obs_exporter.stacks import STACKS
 
 ROOT = Path(__file__).parents[2]
@@ -113,8 +114,20 @@ def test_the_names_in_the_configurations_are_services(services: dict[str, Any]) 
 
 def test_the_simulators_commands_are_ones_that_it_takes(services: dict[str, Any]) -> None:
     for name in ("vllm", "ray"):
-        context = simulate.make_context("simulate", list(services[name]["command"]), parent=click.Context(simulate))
-        assert context.params["listen"] == "0.0.0.0:8000"
+        command, *arguments = services[name]["command"]
+        context = main.commands[command].make_context(command, arguments, parent=click.Context(main))
+        assert (command, context.params["listen"]) == ("simulate", "0.0.0.0:8000")
+
+
+def test_the_probes_commands_are_ones_that_it_takes(services: dict[str, Any]) -> None:
+    parent = click.Context(probe)
+    for name in ("load-vllm", "load-ray"):
+        verb, *arguments = services[name]["command"]
+        command = probe.get_command(parent, verb)
+        assert command
+        context = command.make_context(verb, arguments, parent=parent)
+        assert context.params["listen"] == "0.0.0.0:9109"
+        assert services[name]["entrypoint"] == ["/usr/bin/python3", "/app/bin/obs-probe"]
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="no promtool here")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -223,7 +224,10 @@ def test_ray_shares_its_logs_with_the_sidecar(render: Callable[[str], tuple[Mani
 def test_triton_switches_the_engines_metrics_on() -> None:
     text = (KUBERNETES / "triton" / "model-repository" / "config.pbtxt").read_text()
     assert re.search(r'key: "REPORT_CUSTOM_METRICS"\s+value: \{ string_value: "true" \}', text)
-    assert '"disable_log_stats": false' in (KUBERNETES / "triton" / "model-repository" / "1" / "model.json").read_text()
+    model = json.loads((KUBERNETES / "triton" / "model-repository" / "1" / "model.json").read_text())
+    assert model["disable_log_stats"] is False
+    deployment = (KUBERNETES / "triton" / "deployment.yaml").read_text()
+    assert f"--max-num-seqs={model['max_num_seqs']}\n" in deployment
 
 
 def test_kserve_leaves_out_the_annotation_that_breaks_scraping(render: Callable[[str], tuple[Manifest, ...]]) -> None:

@@ -13,7 +13,7 @@ from obs_exporter.schema import BY_ID, SIGNALS, Kind, Signal, State
 from obs_exporter.stacks import STACKS, Claims, Stack
 from obs_exporter.stacks import engine as vllm
 from obs_exporter.stacks.catalogue import Engine, Registration, catalogue
-from obs_exporter.stacks.expectation import expect
+from obs_exporter.stacks.expectation import expect, on_paper, with_way_back
 from obs_exporter.stacks.identity import identify
 from obs_exporter.stacks.model import Answer, Row
 from obs_exporter.stacks.versions import matches, span
@@ -88,10 +88,10 @@ class Judge:
     # -- our own names ---------------------------------------------------------------------------------------------
 
     def _common(self, name: str, signal: Signal) -> Verdict:
-        answer = expect(self.stack, signal.id, self.point)
+        answer = on_paper(self.stack, signal.id, self.point)
         if answer.state.publishes:
             return Verdict(name, "fine")
-        return Verdict(name, _word(answer.state), answer.reason, answer.remedy)
+        return Verdict(name, _word(answer.state), answer.reason, answer.remedies)
 
     # -- the engine's ----------------------------------------------------------------------------------------------
 
@@ -113,7 +113,8 @@ class Judge:
             reason, remedy = self._switch(family, registration)
             return Verdict(name, "hidden", reason, remedy, native if native != name else "", common)
         if not answer.state.publishes:
-            return Verdict(name, _word(answer.state), answer.reason, answer.remedy, "", common)
+            remedy = with_way_back(answer, self.stack, self.point).remedies if signal else answer.remedy
+            return Verdict(name, _word(answer.state), answer.reason, remedy, "", common)
         if native and native != name:
             said = f"{self.stack.title} publishes it as {native}"
             if prefix not in self.stack.engine_prefixes[:1]:
