@@ -40,12 +40,14 @@ class Answer:
     """One answer, built from its body piece by piece.
 
     ``streamed`` is false for a plain JSON body: its one "event" is the whole body. ``ambiguous_first`` is true when the
-    read that brought the first token brought another one too: its time may then be the later one's.
+    read that brought the first token brought another one too: its time may then be the later one's. ``queue_wait_s`` is
+    what the engine says of its own queue, None where it says nothing.
     """
 
     __slots__ = (
         "_json", "_keep_text", "_sse", "ambiguous_first", "done", "error", "events", "finish_reason", "first_ns",
-        "first_tokens", "gaps_ns", "last_ns", "malformed", "payloads", "streamed", "text", "usage_tokens",
+        "first_tokens", "gaps_ns", "last_ns", "malformed", "payloads", "queue_wait_s", "streamed", "text",
+        "usage_tokens",
     )  # fmt: skip
 
     def __init__(self, content_type: str, keep_text: bool = False) -> None:
@@ -62,6 +64,7 @@ class Answer:
         self.first_tokens: int | None = None
         self.usage_tokens: int | None = None
         self.finish_reason: str | None = None
+        self.queue_wait_s: float | None = None
         self.done = False
         self.error: str | None = None
         self.malformed: str | None = None
@@ -110,6 +113,8 @@ class Answer:
             self.error = self.error or _error_text(event["error"])
             return
         self._usage(event.get("usage"))
+        if "metrics" in event:
+            self._engine_metrics(event["metrics"])
         self._choices(at_ns, event.get("choices"))
 
     def _usage(self, usage: object) -> None:
@@ -117,6 +122,12 @@ class Answer:
             tokens = usage.get("completion_tokens")
             if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0:
                 self.usage_tokens = tokens
+
+    def _engine_metrics(self, metrics: object) -> None:
+        """Read the engine's own queue wait (vLLM 0.25 and newer with --enable-per-request-metrics; null for n > 1)."""
+        wait = metrics.get("queue_time_ms") if isinstance(metrics, dict) else None
+        if isinstance(wait, (int, float)) and not isinstance(wait, bool) and wait >= 0:
+            self.queue_wait_s = wait / 1000
 
     def _choices(self, at_ns: int, choices: object) -> None:
         if not isinstance(choices, list):

@@ -66,6 +66,10 @@ class ProbeMetrics(Observer):
             "request_duration", "Request sent to end of body, successful requests (E2E).",
             edges_with(_E2E_EDGES, slo.e2e_s),
         )  # fmt: skip
+        self.queue = histogram(
+            "engine_queue", "The engine's own queue wait as its answers tell it (vLLM --enable-per-request-metrics).",
+            edges_with(_TTFT_EDGES, slo.ttft_s),
+        )  # fmt: skip
 
     def _make_counts(self) -> None:
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -139,7 +143,8 @@ class ProbeMetrics(Observer):
             self._latencies(labels, record)
 
     def _latencies(self, labels: tuple[str, ...], record: Record) -> None:
-        for family, value in ((self.ttft, record.ttft_s), (self.tpot, record.tpot_s), (self.e2e, record.e2e_s)):
+        observed = (record.ttft_s, record.tpot_s, record.e2e_s, record.queue_wait_s)
+        for family, value in zip((self.ttft, self.tpot, self.e2e, self.queue), observed, strict=True):
             if value is not None:
                 family.labels(*labels).observe(value)
         self.tokens.labels(*labels, record.token_source).inc(record.tokens)

@@ -55,7 +55,8 @@ class Record:
     ``started_at`` is wall-clock time (Unix seconds) of the send. ``ttft_s`` and ``e2e_s`` count from the moment the
     request's bytes were handed to the kernel; in an open loop ``late_s`` is how long after its scheduled time that was,
     and the SLOs are judged from the schedule. ``gaps_us`` are the times between token events in microseconds.
-    ``lag_s`` is the longest time between a piece's arrival in the kernel and its read.
+    ``lag_s`` is the longest time between a piece's arrival in the kernel and its read. ``queue_wait_s`` is the engine's
+    own queue wait where the answer tells it.
     """
 
     scenario: str
@@ -82,6 +83,7 @@ class Record:
     ambiguous: bool = False
     finish_reason: str = ""
     lag_s: float = 0.0
+    queue_wait_s: float | None = None
     gaps_us: tuple[int, ...] = ()
 
     @property

@@ -39,7 +39,7 @@ class Accumulator:
         self._good = 0
         self._ambiguous = 0
         self._not_streamed = 0
-        self._ttft, self._tpot, self._e2e, self._late, self._sched = (doubles() for _ in range(5))
+        self._ttft, self._tpot, self._e2e, self._late, self._sched, self._queue = (doubles() for _ in range(6))
         self._start, self._end, self._first, self._last, self._count = (doubles() for _ in range(5))
         self._gaps = LogBins()
         self._connects = 0
@@ -76,6 +76,8 @@ class Accumulator:
             self._e2e.append(record.e2e_s)
         if record.tpot_s is not None:
             self._tpot.append(record.tpot_s)
+        if record.queue_wait_s is not None:
+            self._queue.append(record.queue_wait_s)
         for gap in record.gaps_us:
             self._gaps.add(gap / 1e6)
 
@@ -112,6 +114,7 @@ class Accumulator:
             "tpot_s": describe(self._tpot),
             "itl_s": self._gaps.describe(),
             "e2e_s": describe(self._e2e),
+            "engine_queue_wait_s": describe(self._queue),
             "ambiguous_first_tokens": self._ambiguous,
             "not_streamed": self._not_streamed,
             "connections": self._connects,

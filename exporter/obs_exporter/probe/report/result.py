@@ -188,8 +188,19 @@ def _server_table(loads: dict[Load, list[dict[str, Any]]]) -> Table:
     return Table("The server's own side (seconds; medians over runs)", columns, tuple(rows))
 
 
+def _engine_waits(loads: dict[Load, list[dict[str, Any]]]) -> list[str]:
+    """Say what the answers themselves told of the engine's queue."""
+    found = []
+    for load, levels in loads.items():
+        mean, high = (median_of(levels, "engine_queue_wait_s", part) for part in ("mean", "p95"))
+        if mean is not None and high is not None:
+            told = f"mean {mean:.4f} s, p95 {high:.4f} s"
+            found.append(f"{load_name(load)}: the engine's own queue wait, as its answers tell it: {told}")
+    return found
+
+
 def _remarks(loads: dict[Load, list[dict[str, Any]]]) -> list[str]:
-    found: list[str] = []
+    found = _engine_waits(loads)
     for load, levels in loads.items():
         name = load_name(load)
         limited = [level["client"]["limited"] for level in levels if level.get("client_limited")]
