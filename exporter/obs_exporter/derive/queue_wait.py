@@ -20,6 +20,10 @@ does not fit into the slots' time beside the decoding was spent before the batch
 the API server, for which two steps a request are allowed. A preempted request waits between two tokens, which looks
 like decoding: while any are preempted, or where that is not told, the lower bound stays where it is. Both bounds hold
 over a span that begins at rest; of one that begins under load, the first requests bring some wait from before it.
+
+Where the slots are not given and the running gauge proves fair, the largest batch seen stands for them in the estimate,
+though no bound is published then. For a starved front end may take requests in just after it answered a scrape, so that
+the waiting gauge alone lies low.
 """
 
 from __future__ import annotations
@@ -85,13 +89,30 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """What the batch had time for: seconds in which it worked, those spent decoding, TTFT, and the way to the queue.
+
+    ``most`` is the largest batch seen.
+    """
+
+    seconds: float = 0.0
+    decoding: float = 0.0
+    ttft: float = 0.0
+    way: float = 0.0
+    most: float = 0.0
+
+    def unspent(self, slots: float) -> float:
+        """Return the TTFT that neither a batch of so many slots nor the way to the queue can have taken."""
+        return self.ttft - max(0.0, slots * self.seconds - self.decoding) - self.way
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """What is carried from look to look: published totals, which never fall, and what they are built from.
 
     ``sum`` and ``count`` are published; ``banked`` is the sum of past epochs, ``plain`` the uncorrected sum. ``upper``
-    bounds the sum, as long as ``bounded``; ``lower`` does where the slots are known: it is the highest that ``unspent``
-    ever was, the time to first token that neither the batch nor the way to the queue can have taken. ``spans`` counts
-    the spans that were added, ``skipped`` those that were not.
+    bounds the sum, as long as ``bounded``; ``lower`` does where the slots are known: it is the highest that ``room``
+    ever left unspent. ``spans`` counts the spans that were added, ``skipped`` those that were not.
     """
 
     last: Sample | None = None
@@ -99,7 +120,7 @@ class State:
     count: float = 0.0
     banked: float = 0.0
     plain: float = 0.0
-    unspent: float = 0.0
+    room: Room = Room()
     lower: float = 0.0
     upper: float = 0.0
     bounded: bool = True
@@ -128,13 +149,15 @@ def step(state: State, sample: Sample) -> State:
         before.seconds + seconds,
         before.spans + 1,
     )
-    unspent = state.unspent + (ttft or 0.0) - _elsewhere(last, sample, began, decoding)
+    room = _room(state.room, last, sample, began, decoding)
     plain = state.plain + epoch.waiting - before.waiting
-    lower = max(state.lower, unspent) if sample.slots else state.lower
+    lower = max(state.lower, room.unspent(sample.slots)) if sample.slots else state.lower
     upper = state.upper + (ttft or 0.0)
     corrected = state.banked + epoch.waiting * epoch.correction
     if sample.ttft:
-        corrected = max(lower, min(corrected, max(plain, upper)))
+        fair = epoch.spans >= ENOUGH and 0 < epoch.decoding < BIASED * epoch.running
+        at_least = room.unspent(room.most) if fair and sample.preempted else 0.0
+        corrected = max(lower, min(max(corrected, at_least), max(plain, upper)))
     whole = max(state.sum, corrected)
     closed = epoch.seconds >= EPOCH
     return State(
@@ -143,7 +166,7 @@ def step(state: State, sample: Sample) -> State:
         count=state.count + began,
         banked=whole if closed else state.banked,
         plain=plain,
-        unspent=unspent,
+        room=room,
         lower=lower,
         upper=upper,
         bounded=state.bounded and ttft is not None,
@@ -153,16 +176,18 @@ def step(state: State, sample: Sample) -> State:
     )
 
 
-def _elsewhere(last: Sample, sample: Sample, began: float, decoding: float) -> float:
-    """Return the most of the span's TTFT that may have been spent in the batch, or on the way to the queue."""
-    seconds = sample.time - last.time
+def _room(before: Room, last: Sample, sample: Sample, began: float, decoding: float) -> Room:
+    """Return the room of the batch after one more span. A span in which nothing happened took none."""
+    most = max([before.most, *last.running.values(), *sample.running.values()])
+    ttft = growth(last.ttft, sample.ttft) or 0.0
     if not (any(last.running.values()) or any(sample.running.values()) or began or decoding):
-        return 0.0
-    if growth(last.preempted, sample.preempted) != 0:
-        return sample.slots * seconds + decoding
+        return replace(before, ttft=before.ttft + ttft, most=most)
+    seconds = sample.time - last.time
     steps = growth(last.steps, sample.steps)
-    on_the_way = 2 * began * decoding / steps if steps else seconds
-    return max(0.0, sample.slots * seconds - decoding) + on_the_way
+    way = 2 * began * decoding / steps if steps else seconds
+    # A preempted request waits between two tokens: what looks like decoding may all have been that.
+    decoded = decoding if growth(last.preempted, sample.preempted) == 0 else -decoding
+    return Room(before.seconds + seconds, before.decoding + decoded, before.ttft + ttft, before.way + way, most)
 
 
 def lost_sight(state: State) -> State:
