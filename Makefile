@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs clean debian
+.PHONY: help demo test lint bench boards clean debian
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/ -/'
@@ -31,6 +31,9 @@ lint: $(VENV)/.ready ## style, types, layers
 
 bench: $(VENV)/.ready ## measure speed, as ratios in one run
 	$(BIN)/python -m pytest -m bench -q tests/bench
+
+boards: $(VENV)/.ready ## write the boards and rules anew from their sources
+	$(BIN)/python -m dashboards.build
 
 clean: ## remove what these commands made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

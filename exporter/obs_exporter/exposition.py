@@ -50,7 +50,7 @@ class Page:
 
     ``samples`` maps a sample name as printed to its samples in page order; only wanted names are there. ``types`` maps
     every family that the page declares, wanted or not, to its type: a page without any is no metrics page. ``helps``
-    has their HELP texts, as escaped on the page.
+    has their HELP texts, as escaped on the page. ``notes`` is for readers that ask the same of a page again and again.
     """
 
     samples: dict[str, list[Sample]] = field(default_factory=dict)
@@ -59,6 +59,7 @@ class Page:
     damaged: int = 0
     damage: list[Damage] = field(default_factory=list)
     problem: str = ""
+    notes: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
 
     def has(self, family: str) -> bool:
         """Whether the page has samples of a family, of whatever kind."""

@@ -77,11 +77,11 @@ def test_never_below_the_truth(
         assert record.ttft_s is not None
         assert record.e2e_s is not None
         assert record.tpot_s is not None
-        assert truth.ttft_s <= record.ttft_s < truth.ttft_s + 0.25
-        assert truth.e2e_s <= record.e2e_s < truth.e2e_s + 0.25
+        assert truth.ttft_s <= record.ttft_s < truth.ttft_s + 1.0
+        assert truth.e2e_s <= record.e2e_s < truth.e2e_s + 1.0
         assert record.ttft_s >= profile.ttft_s
         assert record.tokens == profile.tokens
-        assert 0 <= record.tpot_s < profile.itl_s + 0.1
+        assert 0 <= record.tpot_s < profile.itl_s + 1.0
 
 
 def test_constructed_goodput_is_exact(put: Put, start_truth: Callable[..., TruthProcess]) -> None:

@@ -148,6 +148,8 @@ class Answer:
 
     def _token_event(self, at_ns: int, text: str) -> None:
         self.events += 1
+        # Kernel stamps are wall-clock times, mapped piece by piece: an adjusted clock must not run backwards here.
+        at_ns = max(at_ns, self.last_ns or at_ns)
         if self.first_ns is None:
             self.first_ns = at_ns
             # With continuous usage the first event says how many tokens it brought.

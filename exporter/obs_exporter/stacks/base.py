@@ -142,6 +142,9 @@ class Stack:
         ``_created`` families and the gauge twins of counters are no families of their own. Of several spellings the
         stack's most trusted one is returned.
         """
+        noted = page.notes.get(self.name)
+        if noted is not None:
+            return noted
         known = catalogue().types
         found: dict[str, str] = {}
         for prefix in self.engine_prefixes:
@@ -152,7 +155,8 @@ class Stack:
                 if stem not in known and stem + "_total" in known:
                     stem += "_total"
                 found.setdefault(stem, name)
-        return {stem: self._as_sampled(stem, name, page) for stem, name in found.items()}
+        spelled = page.notes[self.name] = {stem: self._as_sampled(stem, name, page) for stem, name in found.items()}
+        return spelled
 
     def _as_sampled(self, stem: str, declared: str, page: Page) -> str:
         """Return the spelling under which a declared family has samples, else the declared one."""
