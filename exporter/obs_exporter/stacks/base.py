@@ -199,6 +199,10 @@ class Stack:
         older = [pin for pin in self.pins if stack_release and key(pin.stack) <= key(stack_release)]
         return tuple(pin for pin in older if pin.stack == older[-1].stack)
 
+    def names_by_engine(self, page: Page) -> bool:  # noqa: ARG002 - see Triton
+        """Whether the engine gave the families of this page their names, so that they tell its version."""
+        return True
+
     # -- what it says of a signal ----------------------------------------------------------------------------------
 
     def rows_for(self, signal: str, point: Point) -> Sequence[Row]:

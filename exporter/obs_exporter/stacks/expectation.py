@@ -60,8 +60,10 @@ _BACK = (State.LOST, State.NEVER)
 def with_way_back(answer: Answer, stack: Stack, point: Point) -> Answer:
     """Add to an answer without a value what would bring it back."""
     way = stack.way_back(answer.signal.id, point) if answer.state in _BACK else None
-    if way is None or not way.needs:
+    if way is None:
         return answer
+    if not way.needs:
+        return replace(answer, alternative=f"obs-exporter derives it ({way.precision}): {way.how}")
     return replace(answer, alternative=f"let obs-exporter have {way.needs}: {way.how}")
 
 

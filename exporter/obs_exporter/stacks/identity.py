@@ -49,23 +49,33 @@ def identify(stack: Stack, page: Page | None, claims: Claims) -> Identity:
     """Find the versions of a target; without a page and without claims, the newest release whose facts are known."""
     told = claims.stack_version
     seen = stack.stack_version(page) if page is not None else UNKNOWN
-    stack_known = told if told.candidates else seen
+    stack_known = _agreed(told, seen)
     if page is None and not stack_known.candidates and stack.releases:
         stack_known = Known((stack.releases[-1],), "the newest known release")
     fit = _fit(stack, page) if page is not None else []
-    oddities = _mismatch(stack, told, seen, claims.engine_version, fit)
+    claimed = stack_known if told.candidates else told
+    oddities = _mismatch(stack, claimed, seen, claims.engine_version, fit)
     points, engine_known = _points(stack, stack_known, claims, fit)
     oddities += _outside(stack, told, claims.engine_version)
     generations = {point.generation for point in points} - {""}
-    generation = generations.pop() if len(generations) == 1 else ""
+    generation = generations.pop() if len(generations) == 1 and engine_known.candidates else ""
     if stack.is_engine:
         stack_known = engine_known
     return Identity(stack_known, engine_known, generation, points, tuple(oddities))
 
 
+def _agreed(told: Known, seen: Known) -> Known:
+    """Return what was told, unless the page narrows it: the version on a page beats a range from an endpoint."""
+    if not told.candidates or not seen.candidates:
+        return told if told.candidates else seen
+    first, last = told.candidates[0], told.candidates[-1]
+    inside = all(key(first) <= key(release) <= key(last) for release in seen.candidates)
+    return seen if inside and len(seen.candidates) < len(told.candidates) else told
+
+
 def _fit(stack: Stack, page: Page) -> list[Engine]:
     """Return the engines whose families agree best with the page."""
-    families = stack.engine_families(page)
+    families = stack.engine_families(page) if stack.names_by_engine(page) else {}
     possible = [engine for engine in catalogue().engines if _generation_fits(stack, engine, page, families)]
     finished = families.get("request_success_total", "") in page.samples
     return catalogue().fit(families, possible, complete=stack.complete and finished)

@@ -59,6 +59,7 @@ _REDEPLOY = "a redeploy of the application, and with it of the model"
 _UPGRADE = "another vLLM: ray[llm] asks for a newer one with each release"
 _ONE_PAGE = "a restart of the cluster; one LLMConfig only; the families of Serve's router go, since traffic bypasses it"
 _CONFIG_INFO = frozenset({"kv_cache_capacity", "kv_cache_max_concurrency"})
+_COMPARE = "compare layer_request_duration with the engine's request_duration over at least 60 s"
 _SOURCE = "ray wheels 2.44.1 to 2.60.0"
 
 RULES = (
@@ -78,8 +79,9 @@ RULES = (
          source="seen on Ray 2.60.0"),
     Rule(frozenset({"layer_queue_wait"}), State.LOST,
          "Ray publishes no wait per request: its fulfilment time counts every attempt, rejected ones too",
-         remedy="compare layer_request_duration with the engine's request_duration over at least 60 s",
-         source="seen on Ray 2.55.1 and 2.60.0"),
+         remedy=_COMPARE, stack_versions=">=2.55", source="seen on Ray 2.55.1 and 2.60.0"),
+    Rule(frozenset({"layer_queue_wait"}), State.LOST, "Ray publishes no wait per request", remedy=_COMPARE,
+         source="pages of Ray 2.44.1 to 2.60.0"),
     GPU_RULE,
 )  # fmt: skip
 
@@ -89,6 +91,14 @@ OFF = Rule(
     remedy=f"{_SWITCH}, {_STREAMING}", cost=f"{_REDEPLOY}; for the second way {_ONE_PAGE}",
     stack_versions=">=2.47", source="seen on Ray 2.60.0",
 )  # fmt: skip
+
+OFF_BEHIND_HAPROXY = Rule(
+    engine.SIGNALS, State.HIDDEN,
+    "direct streaming is on (ray_serve_haproxy_ families), so the engine's own page has them: Ray's agent does not",
+    remedy="scrape /metrics on each replica's port (30000 and up; :8000 reaches one replica at random)",
+    stack_versions=">=2.56", source="seen on Ray 2.60.0",
+)  # fmt: skip
+_HAPROXY = "ray_serve_haproxy_"
 
 NO_LLM = "no Serve LLM deployment reports on this page: scrape the node that runs the LLM replica (one agent a node)"
 LLM_DEPLOYMENTS = ("LLMServer", "LLMDeployment", "LLMRouter", "OpenAiIngress")
@@ -212,6 +222,8 @@ class RayServeStack(Stack):
         if not _runs_llm(page):
             never = answer.state is State.NEVER
             return answer if never else without_value(answer, State.NOT_APPLICABLE, NO_LLM)
+        if any(name.startswith(_HAPROXY) for name in page.types) and answer.state in _EXPECTED:
+            return by_rule(answer, OFF_BEHIND_HAPROXY)
         return by_rule(answer, OFF) if answer.state.publishes else answer
 
     def adjusted(self, row: Row, name: str, point: Point, page: Page) -> Row | None:

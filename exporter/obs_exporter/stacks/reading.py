@@ -108,7 +108,7 @@ def _answer(stack: Stack, page: Page, signal: Signal, identity: Identity) -> tup
             oddities.extend(mapped.oddities)
             if mapped.series:
                 chosen = _published(stack, page, signal, identity, row, name, prefix, mapped)
-                oddities.extend(_name_oddities(row, name, prefix, stack, identity))
+                oddities.extend(_name_oddities(stack, page, row, name, prefix, identity))
         elif mapped.seen and name != chosen.native_name and name not in also:
             also.append(name)
     if chosen is not None:
@@ -150,15 +150,15 @@ def _published(
     """Build the answer of a signal that has a value."""
     point = identity.points[-1]
     renamed = bool(prefix) and prefix != stack.native_prefix and row.state is State.NATIVE
-    foreign = bool(prefix) and not identity.shows(row.family)
+    foreign = bool(prefix) and stack.names_by_engine(page) and not identity.shows(row.family)
     state = State.RENAMED if renamed or (foreign and row.state is State.NATIVE) else row.state
     precision = stack.precision(row, name, point, page)
     return Answer(signal, state, row.note, row.provenance, precision, name, series=mapped.series)
 
 
-def _name_oddities(row: Row, name: str, prefix: str, stack: Stack, identity: Identity) -> Iterator[Oddity]:
+def _name_oddities(stack: Stack, page: Page, row: Row, name: str, prefix: str, identity: Identity) -> Iterator[Oddity]:
     """Note names that something on the way, or another version, gave to a family."""
-    if prefix and not identity.registers(row.family):
+    if prefix and stack.names_by_engine(page) and not identity.registers(row.family):
         release = identity.engine
         yield Oddity("foreign_version_name", f"vLLM {release} does not call it {name}", row.signal)
     for renaming in stack.renamings:

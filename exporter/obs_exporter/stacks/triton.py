@@ -186,6 +186,10 @@ class TritonStack(Stack):
             Known(fitting, "the families of the page") if fitting else Known((), "the families fit no published image")
         )
 
+    def names_by_engine(self, page: Page) -> bool:
+        """Whether the engine's own registry is on the page (a side port); the backend's few names are its own."""
+        return not any(name.startswith("nv_") for name in page.types)
+
     def lacking(self, answer: Answer, point: Point, page: Page) -> Answer:
         """With the switch seen on, what it lets through and is not there waits for its first observation."""
         families = self.engine_families(page)

@@ -16,10 +16,12 @@ Read = Callable[..., Reading]
 def read(page: Callable[[str], bytes]) -> Read:
     """Read a captured page by name, or given bytes, as a stack's; versions as the flags would give them."""
 
-    def reading(stack: str, source: str | bytes, stack_version: str = "", engine_version: str = "") -> Reading:
+    def reading(
+        stack: str, source: str | bytes, stack_version: str = "", engine_version: str = "", told: Claims | None = None
+    ) -> Reading:
         table = STACKS[stack]
         body = page(source) if isinstance(source, str) else source
-        claims = Claims(
+        claims = told or Claims(
             Known((stack_version,), "given") if stack_version else UNKNOWN,
             Known((engine_version,), "given") if engine_version else UNKNOWN,
         )

@@ -10,6 +10,7 @@ import pytest
 from obs_exporter.schema import Histogram, Precision, Provenance, Scalar, State
 from obs_exporter.stacks import Reading
 from obs_exporter.stacks.engine import SIGNALS
+from obs_exporter.stacks.ray_serve import models
 
 Read = Callable[..., Reading]
 ON, OFF = "ray/2.60.0-llm-vllm0.29.0", "ray/2.60.0-llm-vllm0.29.0-metrics-off"
@@ -184,3 +185,30 @@ def test_a_newer_engine_than_the_floor_is_no_finding(read: Read, page: Callable[
     reading = read("ray-serve", body)
     assert reading.engine_version.floor
     assert "foreign_version_name" not in {oddity.code for oddity in reading.oddities}
+
+
+def test_the_page_narrows_the_range_that_the_models_endpoint_tells(read: Read) -> None:
+    told = models({"data": [{"id": "m", "metadata": {}}]})
+    assert len(told.stack_version.candidates) > 1
+    reading = read("ray-serve", f"{ON}/during", told=told)
+    assert str(reading.stack_version) == "2.60.0"
+    assert not [oddity for oddity in reading.oddities if oddity.code == "version_mismatch"]
+
+
+def test_a_range_that_leaves_the_page_out_is_noted(read: Read) -> None:
+    older = models({"data": [{"id": "m", "rayllm_metadata": {}}]})
+    reading = read("ray-serve", f"{ON}/during", told=older)
+    assert [oddity.code for oddity in reading.oddities if oddity.code == "version_mismatch"]
+
+
+def test_direct_streaming_without_the_switch_costs_no_restart(read: Read) -> None:
+    answer = read("ray-serve", "ray/2.60.0-llm-direct-streaming-metrics-off/after").answer("kv_cache_usage")
+    assert answer.state is State.HIDDEN
+    assert "30000" in answer.remedy
+    assert not answer.cost
+
+
+def test_a_ray_that_has_no_fulfilment_time_is_not_blamed_for_it(read: Read) -> None:
+    answer = read("ray-serve", f"{OLD}/after").answer("layer_queue_wait")
+    assert "fulfilment" not in answer.reason
+    assert "obs-exporter derives it (exact)" in answer.remedies

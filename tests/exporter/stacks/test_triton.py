@@ -142,3 +142,10 @@ def test_tensorrt_llm_never_had_the_others(read: Read) -> None:
     reading = read("triton", body)
     assert reading.answer("ttft").state is State.NEVER
     assert "used / max" in reading.answer("kv_cache_usage").reason
+
+
+def test_the_names_of_the_backend_tell_no_engine_version(read: Read) -> None:
+    reading = read("triton", "triton/24.10-vllm0.32.0-custom-metrics/after")
+    assert not reading.engine_version.candidates
+    assert not reading.generation
+    assert not [oddity for oddity in reading.oddities if oddity.code == "foreign_version_name"]
