@@ -64,7 +64,7 @@ def _one(item: dict[str, Any]) -> Iterator[Annotated]:
     port = notes.get("prometheus.io/port", "")
     containers = _path(item, "spec", "containers")
     running = isinstance(containers, list)
-    names = [container.get("name") for container in containers or [] if isinstance(container, dict)]
+    names = [container.get("name") for container in (containers if running else []) if isinstance(container, dict)]
     mode = notes.get(_KSERVE + "deploymentMode", "")
     knative = mode in ("Knative", "Serverless") or "queue-proxy" in names
     standard = mode in ("Standard", "RawDeployment") or (running and not knative)
