@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from obs_audit.evidence import Evidence, Exhibit
 from obs_audit.movement import Movement, movements
 from obs_audit.profiles import EVERYTHING, Profile
 from obs_exporter.schema import State
-from obs_exporter.stacks import Answer, Reading
+from obs_exporter.stacks import Answer, Known, Reading
 
 PAPER = "table of facts"
 """The source of what no page says."""
@@ -75,7 +75,23 @@ def _combined(evidence: Evidence) -> tuple[Reading, dict[str, str]]:
                 break
         answers.append(chosen)
         places[answer.signal.id] = place
-    return replace(last.reading, answers=tuple(answers)), places
+    readings = [exhibit.reading for exhibit in looks if exhibit.reading.reachable] or [last.reading]
+    reading = replace(
+        last.reading,
+        answers=tuple(answers),
+        stack_version=_sharpest([one.stack_version for one in readings]),
+        engine_version=_sharpest([one.engine_version for one in readings]),
+        generation=next((one.generation for one in reversed(readings) if one.generation), ""),
+    )
+    return reading, places
+
+
+def _sharpest(versions: Sequence[Known]) -> Known:
+    """Return what is known best of one version by several pages of a target; of equals the last page's."""
+    told = [known for known in versions if known.candidates]
+    best = min(((len(known.candidates), known.floor) for known in told), default=None)
+    found = [known for known in told if (len(known.candidates), known.floor) == best]
+    return found[-1] if found else versions[-1]
 
 
 def _looks(exhibits: tuple[Exhibit, ...]) -> list[Exhibit]:

@@ -156,6 +156,9 @@ def test_direct_streaming_read_on_both_ports_publishes_the_native_families(page_
     assert report.reading.answer("ttft").native_name == "vllm:time_to_first_token_seconds"
     assert states(report)["layer_request_duration"] is State.NATIVE
     assert report.case.places["ttft"] == "page-1.txt"
+    assert str(report.reading.stack_version) == "2.60.0", "only the agent's page tells it"
+    assert str(report.reading.engine_version) == "0.29.0"
+    assert report.reading.generation == "V1"
 
 
 # -- Triton -----------------------------------------------------------------------------------------------------
