@@ -131,6 +131,18 @@ def test_the_probes_commands_are_ones_that_it_takes(services: dict[str, Any]) ->
         assert services[name]["entrypoint"] == ["/usr/bin/python3", "/app/bin/obs-probe"]
 
 
+def test_the_raw_requests_of_the_load_end_before_their_memory_does(services: dict[str, Any]) -> None:
+    """0.8 kB a request (measured), at most one request for each of the engine's 8 slots a second."""
+    for name in ("load-vllm", "load-ray"):
+        options = dict(argument.split("=") for argument in services[name]["command"] if "=" in argument)
+        seconds = int(options["--duration"]) * len(options["--concurrency"].split(",")) * int(options["--repeats"])
+        (mount,) = services[name]["tmpfs"]
+        size = re.search(r"size=(\d+)m", mount)
+        assert size
+        assert 800 * 8 * seconds < int(size[1]) * 2**20 < int(services[name]["mem_limit"]) / 2
+        assert services[name]["restart"] == "unless-stopped"
+
+
 def test_the_exporters_command_is_one_that_it_takes(services: dict[str, Any]) -> None:
     command, *arguments = services["exporter"]["command"]
     (mounted,) = [volume["target"] for volume in services["exporter"]["volumes"]]
