@@ -17,7 +17,7 @@ BY = "stack, target, model"
 LEGEND = "{{target}} {{model}}"
 
 PUBLISHED = "|".join(state for state in State if state.publishes)
-TTFT_SLO, E2E_SLO = "0.5", "10(.0)?"
+TTFT_SLO, E2E_SLO = "0[.]5", "10([.]0)?"
 """Bucket edges of the two SLOs (TTFT 0.5 s, E2E 10 s), as a pattern for ``le``; vLLM's own buckets have both."""
 
 

@@ -45,7 +45,9 @@ def _panel(panel: dict[str, Any]) -> dict[str, Any]:
     if clean["type"] == "row":
         return {key: clean[key] for key in ("type", "id", "title", "gridPos", "collapsed", "panels")}
     if clean["type"] == "text":
-        return {key: clean[key] for key in ("type", "id", "title", "description", "gridPos", "options")}
+        # It has no values; the unit says so, as on every other panel.
+        kept = {key: clean[key] for key in ("type", "id", "title", "description", "gridPos", "options")}
+        return {**kept, "fieldConfig": {"defaults": {"unit": "none"}, "overrides": []}}
     clean["datasource"] = _SOURCE
     clean["targets"] = [_target(target) for target in clean["targets"]]
     defaults = clean["fieldConfig"]["defaults"]

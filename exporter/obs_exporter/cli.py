@@ -201,12 +201,12 @@ def gateway_config(
     """Print the endpoint picker's engineConfigs for a stack (Gateway API inference extension).
 
     Exit code 1 where one of the three gauges that the picker needs has no name on this stack: the reason and the remedy
-    stand in the output.
+    stand in the output. Triton's vLLM backend has none of them, and --common cannot make them up.
 
     \b
     Examples:
       obs-exporter gateway-config --stack ray-serve --stack-version 2.60.0
-      obs-exporter gateway-config --stack triton --common
+      obs-exporter gateway-config --stack kserve --common
     """
     from obs_exporter import gateway
     from obs_exporter.stacks import STACKS

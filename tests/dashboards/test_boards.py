@@ -57,9 +57,9 @@ def test_every_panel_says_what_it_means(board: dict[str, Any]) -> None:
         if panel["type"] == "row":
             continue
         assert len(panel["description"]) > 30, panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
         if panel["type"] == "text":
             continue
-        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
         assert all(target["expr"] for target in panel["targets"])
         assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
         assert all(target["datasource"] == panel["datasource"] for target in panel["targets"])

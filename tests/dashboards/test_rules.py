@@ -99,3 +99,14 @@ def test_the_slo_agrees_with_sloths_description() -> None:
             "sloth_window": window,
         }  # fmt: skip
         assert set(re.findall(r"\[(\w+)\]", rule["expr"])) == {window}
+
+
+def test_a_pattern_for_an_edge_fits_that_edge_alone() -> None:
+    """A dot that is no escaped one would fit any letter."""
+    folders = (RULES, ROOT / "dashboards" / "generated")
+    texts = [path.read_text() for folder in folders for path in sorted(folder.iterdir())]
+    edges = {edge for text in texts for edge in re.findall(r'\ble=~\\?"(.+?)\\?"', text)}
+    assert edges == {"0[.]5", "10([.]0)?"}
+    assert all(
+        re.fullmatch(edge, fits) for edge, fits in (("0[.]5", "0.5"), ("10([.]0)?", "10"), ("10([.]0)?", "10.0"))
+    )

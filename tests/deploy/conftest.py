@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import kubernetes_validate
+import kubernetes_validate.utils
 import pytest
 import yaml
 
@@ -26,10 +26,16 @@ ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "deploy" / "kubernetes"
 CRDS = ROOT.parent / "shared" / "data" / "crds"
 OVERLAYS = ("vllm", "triton", "ray-serve", "kserve/standard", "kserve/knative", "central")
+"""The overlays that run an exporter."""
+PROBES = ("probe", "probe/merge")
+PLAIN = ("rules/prometheusrule.yaml", "autoscaling/keda.yaml", "autoscaling/hpa.yaml")
+"""Manifests that are applied by themselves."""
 VERSIONS = ("1.29", "1.33", "1.37")
 """Native sidecars are on by default from 1.29; the newest schema is checked, too."""
 
 Manifest = dict[str, Any]
+
+kubernetes_validate.utils.schema_contents = cache(kubernetes_validate.utils.schema_contents)  # 1 MB of JSON a call
 
 
 def tool(name: str) -> str:
@@ -58,15 +64,44 @@ def rendered(overlay: str) -> tuple[Manifest, ...]:
 
 def plain_files() -> list[Manifest]:
     """Manifests that no overlay renders."""
-    files = [MANIFESTS / "rules" / "prometheusrule.yaml", MANIFESTS / "autoscaling" / "keda.yaml",
-             MANIFESTS / "autoscaling" / "hpa.yaml"]  # fmt: skip
-    return [document for path in files for document in yaml.safe_load_all(path.read_text())]
+    return [document for path in PLAIN for document in yaml.safe_load_all((MANIFESTS / path).read_text())]
 
 
 @pytest.fixture(params=OVERLAYS)
 def overlay(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
+
+
+ADDED = {
+    "kserve/standard": {"serving.kserve.io/inferenceservice": "chat", "component": "predictor",
+                        "app": "isvc.chat-predictor"},
+    "kserve/knative": {"serving.kserve.io/inferenceservice": "chat", "component": "predictor",
+                       "serving.knative.dev/service": "chat"},
+    "ray-serve": {"ray.io/cluster": "chat-x", "ray.io/is-ray-node": "yes", "app.kubernetes.io/name": "kuberay"},
+}  # fmt: skip
+"""Labels that the controllers put on the pods that they make."""
+
+
+@pytest.fixture
+def controller_labels() -> dict[str, dict[str, str]]:
+    return ADDED
+
+
+@pytest.fixture(params=[*OVERLAYS, *PROBES])
+def each_overlay(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def overlays() -> list[str]:
+    return [*OVERLAYS, *PROBES]
+
+
+@pytest.fixture
+def plain() -> list[str]:
+    return list(PLAIN)
 
 
 @pytest.fixture
@@ -76,13 +111,13 @@ def render() -> Callable[[str], tuple[Manifest, ...]]:
 
 @pytest.fixture
 def everything() -> list[Manifest]:
-    return [*(manifest for name in OVERLAYS for manifest in rendered(name)), *plain_files()]
+    return [*(manifest for name in (*OVERLAYS, *PROBES) for manifest in rendered(name)), *plain_files()]
 
 
 def pods(manifest: Manifest) -> Iterator[tuple[str, Manifest]]:
     """The pods that a manifest makes, as pod manifests, each with the name of what it is made from."""
     spec, name = manifest.get("spec", {}), f"{manifest['kind']} {manifest['metadata']['name']}"
-    if manifest["kind"] == "Deployment":
+    if manifest["kind"] in ("Deployment", "Job"):
         yield name, _pod(spec["template"])
     elif manifest["kind"] == "RayService":
         cluster = spec["rayClusterConfig"]
@@ -143,16 +178,26 @@ def crd_schemas() -> dict[tuple[str, str], Any]:
 
 def check(manifest: Manifest, version: str = VERSIONS[-1]) -> list[str]:
     """Return what is wrong with a manifest; a kind without a schema here is checked as far as its pods go."""
+    if not {"apiVersion", "kind", "metadata"} <= manifest.keys() or "name" not in manifest["metadata"]:
+        return ["no apiVersion, kind or name"]
     problems = []
-    known = crd_schemas().get((manifest["apiVersion"], manifest["kind"]))
+    known = _custom(manifest["apiVersion"], manifest["kind"])
     if known is not None:
-        validator = jsonschema.Draft7Validator(known)
-        problems += [f"{error.json_path}: {error.message}" for error in validator.iter_errors(manifest)]
+        problems += [f"{error.json_path}: {error.message}" for error in known.iter_errors(manifest)]
+        problems += _native({"apiVersion": "v1", "kind": "ConfigMap", "metadata": manifest["metadata"]}, version)
     elif "." not in manifest["apiVersion"] or manifest["apiVersion"].split("/")[0].endswith("k8s.io"):
         problems += _native(manifest, version)
-    for _, pod in pods(manifest):
+    if manifest["kind"] == "ScaledObject":
+        problems += against("scaledobject", manifest)
+    for _, pod in () if problems else pods(manifest):
         problems += _native(pod, version)
     return problems
+
+
+@cache
+def _custom(api_version: str, kind: str) -> jsonschema.Draft7Validator | None:
+    schema = crd_schemas().get((api_version, kind))
+    return None if schema is None else jsonschema.Draft7Validator(schema)
 
 
 def _native(manifest: Manifest, version: str) -> list[str]:
@@ -171,3 +216,39 @@ def check_fixture() -> Callable[..., list[str]]:
 @pytest.fixture
 def has_crds() -> bool:
     return bool(crd_schemas())
+
+
+@cache
+def _written(name: str) -> jsonschema.Draft7Validator:
+    return jsonschema.Draft7Validator(
+        yaml.safe_load((Path(__file__).parent / "schemas" / f"{name}.yaml").read_text(encoding="utf-8"))
+    )
+
+
+def against(name: str, document: Any) -> list[str]:
+    """Hold a document against a schema of ``schemas/``; each says which release of which source it follows."""
+    return [f"{error.json_path}: {error.message}" for error in _written(name).iter_errors(document)]
+
+
+@pytest.fixture
+def schema() -> Callable[[str, Any], list[str]]:
+    return against
+
+
+def wrong_keys(document: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield the document once for each key in it, with that key spelled wrong, and where the key stands."""
+    if isinstance(document, dict):
+        for key in document:
+            yield (*place, key), {f"{k}x" if k == key else k: v for k, v in document.items()}
+    children = document.items() if isinstance(document, dict) else enumerate(document)
+    for step, child in children:
+        if isinstance(child, (dict, list)):
+            for where, wrong in wrong_keys(child, (*place, step)):
+                copied: Any = document.copy()
+                copied[step] = wrong
+                yield where, copied
+
+
+@pytest.fixture
+def misspelled() -> Callable[[Any], Iterator[tuple[tuple[Any, ...], Any]]]:
+    return wrong_keys

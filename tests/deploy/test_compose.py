@@ -23,6 +23,7 @@ from obs_exporter.stacks import STACKS
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "deploy" / "compose"
 PROMTOOL = shutil.which("promtool")
+PROMETHEUS = shutil.which("prometheus")
 
 
 @pytest.fixture
@@ -128,6 +129,34 @@ def test_the_probes_commands_are_ones_that_it_takes(services: dict[str, Any]) ->
         context = command.make_context(verb, arguments, parent=parent)
         assert context.params["listen"] == "0.0.0.0:9109"
         assert services[name]["entrypoint"] == ["/usr/bin/python3", "/app/bin/obs-probe"]
+
+
+def test_the_raw_requests_of_the_load_end_before_their_memory_does(services: dict[str, Any]) -> None:
+    """0.8 kB a request (measured), at most one request for each of the engine's 8 slots a second."""
+    for name in ("load-vllm", "load-ray"):
+        options = dict(argument.split("=") for argument in services[name]["command"] if "=" in argument)
+        seconds = int(options["--duration"]) * len(options["--concurrency"].split(",")) * int(options["--repeats"])
+        (mount,) = services[name]["tmpfs"]
+        size = re.search(r"size=(\d+)m", mount)
+        assert size
+        assert 800 * 8 * seconds < int(size[1]) * 2**20 < int(services[name]["mem_limit"]) / 2
+        assert services[name]["restart"] == "unless-stopped"
+
+
+def test_the_exporters_command_is_one_that_it_takes(services: dict[str, Any]) -> None:
+    command, *arguments = services["exporter"]["command"]
+    (mounted,) = [volume["target"] for volume in services["exporter"]["volumes"]]
+    assert arguments == ["--config", mounted]
+    context = main.commands[command].make_context(command, ["--config", str(COMPOSE / "targets.yml")])
+    assert (command, context.params["config_file"]) == ("serve", COMPOSE / "targets.yml")
+
+
+@pytest.mark.skipif(PROMETHEUS is None, reason="no prometheus here")
+def test_prometheus_knows_its_flags(services: dict[str, Any]) -> None:
+    assert PROMETHEUS
+    known = subprocess.run([PROMETHEUS, "--help"], capture_output=True, text=True, check=False)
+    for argument in services["prometheus"]["command"]:
+        assert re.search(rf"{re.escape(argument.partition('=')[0])}\b", known.stdout + known.stderr), argument
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="no promtool here")

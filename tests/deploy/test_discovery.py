@@ -27,15 +27,6 @@ needs_prometheus = pytest.mark.skipif(not PROMETHEUS and not os.environ.get("CI"
 
 Manifest = dict[str, Any]
 
-ADDED = {
-    "kserve/standard": {"serving.kserve.io/inferenceservice": "chat", "component": "predictor",
-                        "app": "isvc.chat-predictor"},
-    "kserve/knative": {"serving.kserve.io/inferenceservice": "chat", "component": "predictor",
-                       "serving.knative.dev/service": "chat"},
-    "ray-serve": {"ray.io/cluster": "chat-x", "ray.io/is-ray-node": "yes", "app.kubernetes.io/name": "kuberay"},
-}  # fmt: skip
-"""Labels that the controllers put on the pods that they make."""
-
 QUEUE_PROXY = {
     "name": "queue-proxy", "image": "queue",
     "ports": [{"name": name, "containerPort": port} for name, port in
@@ -43,7 +34,10 @@ QUEUE_PROXY = {
 }  # fmt: skip
 
 
-def cluster(render: Callable[[str], Any], pods: Callable[[Manifest], Iterator[tuple[str, Manifest]]]) -> list[Manifest]:
+def cluster(
+    render: Callable[[str], Any], pods: Callable[[Manifest], Iterator[tuple[str, Manifest]]],
+    added: dict[str, dict[str, str]],
+) -> list[Manifest]:  # fmt: skip
     """Every pod of our manifests as it would run, and two that have nothing to do with us."""
     found: list[Manifest] = []
     for overlay in ("vllm", "triton", "ray-serve", "kserve/standard", "kserve/knative"):
@@ -51,11 +45,11 @@ def cluster(render: Callable[[str], Any], pods: Callable[[Manifest], Iterator[tu
             for name, made in pods(manifest):
                 pod = copy.deepcopy(made)
                 pod["metadata"] = {"name": f"{overlay} {name}".replace("/", "-").replace(" ", "-").lower(),
-                                   "labels": {**made["metadata"]["labels"], **ADDED.get(overlay, {})}}  # fmt: skip
+                                   "labels": {**made["metadata"]["labels"], **added.get(overlay, {})}}  # fmt: skip
                 if overlay == "kserve/knative":
                     pod["spec"]["containers"].append(QUEUE_PROXY)
                 found.append(pod)
-    for name, labels in (("other", {}), ("plain-kserve", ADDED["kserve/standard"])):
+    for name, labels in (("other", {}), ("plain-kserve", added["kserve/standard"])):
         container = {"name": "kserve-container", "image": "x", "ports": [{"name": "http", "containerPort": 8080}]}
         found.append({"metadata": {"name": name, "labels": labels}, "spec": {"containers": [container]}})
     for index, pod in enumerate(found):
@@ -120,11 +114,11 @@ def scrape_config(monitor: Manifest, file: Path) -> Manifest:
 
 @pytest.fixture
 def selected(
-    render: Callable[[str], Any], pods: Any, tmp_path: Path
+    render: Callable[[str], Any], pods: Any, tmp_path: Path, controller_labels: dict[str, dict[str, str]]
 ) -> Iterator[Callable[[list[Manifest]], dict[str, dict[str, str]]]]:
     """Start Prometheus with monitors; returns, by job, which pod is scraped at which address."""
     file = tmp_path / "pods.json"
-    file.write_text(json.dumps([target for pod in cluster(render, pods) for target in targets(pod)]))
+    file.write_text(json.dumps([target for pod in cluster(render, pods, controller_labels) for target in targets(pod)]))
     running: list[subprocess.Popen[bytes]] = []
 
     def start(monitors: list[Manifest]) -> dict[str, dict[str, str]]:

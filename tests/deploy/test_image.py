@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -76,10 +77,18 @@ def test_the_programs_are_where_the_entry_points_look_for_them(tmp_path: Path) -
     pip = [sys.executable, "-m", "pip", *arguments, "--no-build-isolation", "--no-index", "--quiet"]
     done = subprocess.run(pip, cwd=source, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    shebang = re.search(r"^ +&& (sed -i .+) /app/bin/obs-\* \\$", DOCKERFILE, re.MULTILINE)
+    assert shebang
+    programs = sorted((tmp_path / "app" / "bin").glob("obs-*"))
+    assert [program.name for program in programs] == ["obs-audit", "obs-exporter", "obs-probe"]
+    subprocess.run([*shlex.split(shebang[1]), *map(str, programs)], check=True)
+    assert {program.read_text().splitlines()[0] for program in programs} == {"#!/usr/bin/python3"}
     entry = re.search(r'^ENTRYPOINT \["/usr/bin/python3", "/app/(\S+)"\]', DOCKERFILE, re.MULTILINE)
     assert entry
-    compose = (ROOT / "deploy" / "compose" / "compose.yaml").read_text()
-    for program in {entry[1], *re.findall(r'"/app/(bin/\S+)"', compose)}:
+    started = "".join(path.read_text() for path in sorted((ROOT / "deploy").rglob("*.yaml")))
+    wanted = {entry[1], *re.findall(r"/app/(bin/[\w-]+)", started)}
+    assert wanted == {"bin/obs-exporter", "bin/obs-probe"}
+    for program in wanted:
         command = [sys.executable, str(tmp_path / "app" / program), "--help"]
         paths = {"PYTHONPATH": str(tmp_path / "app")}
         done = subprocess.run(command, env=paths, capture_output=True, text=True, check=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -83,3 +84,11 @@ def test_lora_and_the_older_plugin() -> None:
 def test_a_version_that_is_none() -> None:
     code, output = run("--stack", "vllm", "--stack-version", "new")
     assert (code, "Error" in output) == (2, True)
+
+
+def test_every_example_of_the_help_works() -> None:
+    examples = re.findall(r"obs-exporter gateway-config (.+)", run("--help")[1])
+    assert len(examples) == 2
+    for example in examples:
+        code, output = run(*example.split())
+        assert (code, all(fields(output)[field] for field in FIELDS)) == (0, True), example

@@ -7,7 +7,8 @@ stack's tables say what becomes of it on the way.
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from obs_exporter.schema import BY_ID, SIGNALS, Kind, Signal, State
 from obs_exporter.stacks import STACKS, Claims, Stack
@@ -32,6 +33,10 @@ LIKE_SIGNAL = {
 """Engine families beyond the schema that a stack passes on together with a signal: Triton's vLLM backend registers them
 from 24.09 on, as it does the request's duration (vllm_backend src/utils/metrics.py, r24.09 to r26.01)."""
 
+WITHOUT_MODEL = {"ray-serve": ("ray_vllm_engine_stats_", "ray_rayllm_router_")}
+"""Families of a layer that carry an engine's signal without its label for the model (ray wheels 2.44.1 to 2.48.0: they
+are registered without tag keys)."""
+
 _OURS = ("obs_exporter_", "llm_probe_", "llm_signal_")
 
 
@@ -50,6 +55,9 @@ class Verdict:
     remedy: str = ""
     native: str = ""
     common: str = ""
+    native_note: str = ""
+    common_note: str = ""
+    no_model: bool = False
 
     @property
     def answerable(self) -> bool:
@@ -76,6 +84,20 @@ class Judge:
 
     def judge(self, name: str) -> Verdict:
         """Judge a name as it stands in an expression."""
+        verdict = self._judged(name)
+        native = self._own_family(verdict.native)
+        asked = next((row for row in map(_all_own().get, _stems(name)) if row), None)
+        return replace(
+            verdict,
+            native_note=_unit(verdict.native, native) if native and native.family not in _stems(name) else "",
+            common_note=_unit(name, asked) if asked and verdict.common else "",
+            no_model=verdict.native.startswith(WITHOUT_MODEL.get(self.stack.name, ())),
+        )
+
+    def _own_family(self, name: str) -> Row | None:
+        return next((row for row in map(self._own.get, _stems(name)) if row), None)
+
+    def _judged(self, name: str) -> Verdict:
         if name.startswith(_OURS):
             return Verdict(name, "fine")
         if (signal := _schema_signal(name)) is not None:
@@ -199,6 +221,27 @@ def _own_rows(stack: Stack) -> dict[str, Row]:
     return {family: row for row in reversed(stack.rows) for family in row.families()}
 
 
+@cache
+def _all_own() -> dict[str, Row]:
+    return {family: row for stack in STACKS.values() for family, row in _own_rows(stack).items()}
+
+
+def _stems(name: str) -> tuple[str, ...]:
+    """Return the families that a sample of this name can belong to."""
+    return (name, *(name.removesuffix(part) for part in HISTOGRAM_PARTS if name.endswith(part)))
+
+
+def _unit(name: str, row: Row) -> str:
+    """Say in which unit a layer's family is, where it is not the base unit or its name lies; counts have no unit."""
+    if name.endswith("_count") or name == row.count:
+        return ""
+    edges = ", and so are the edges (le)" if name.endswith("_bucket") else ""
+    if row.factor != 1:
+        words = {0.001: "milliseconds", 1e-6: "microseconds"}.get(row.factor, "another unit")
+        return f"{name} is in {words}{edges}: times {row.factor:g} it is in seconds"
+    return f"{name} is in seconds{edges}, despite its name" if row.family.endswith("_ms") else ""
+
+
 def _own_lookalikes() -> tuple[str, ...]:
     return tuple(name for stack in STACKS.values() for name in stack.lookalikes)
 
@@ -223,6 +266,12 @@ def _schema_signal(name: str) -> Signal | None:
     return None
 
 
+def has_model(name: str) -> bool:
+    """Whether a name of the common schema has the label ``model``."""
+    signal = _schema_signal(name)
+    return signal is None or "model" in signal.label_names
+
+
 def _common_name(signal: str, part: str) -> str:
     return BY_ID[signal].metric + part if signal else ""
 
@@ -239,4 +288,4 @@ def _word(state: State) -> str:
     return {State.HIDDEN: "hidden", State.LOST: "lost"}.get(state, "never")
 
 
-__all__ = ["Judge", "Verdict"]
+__all__ = ["Judge", "Verdict", "has_model"]

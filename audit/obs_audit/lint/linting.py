@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from obs_audit.lint.answers import Judge, Verdict
-from obs_audit.lint.promql import Use, label_uses, metric_uses, replaced
+from obs_audit.lint.answers import Judge, Verdict, has_model
+from obs_audit.lint.promql import Use, fault, label_uses, metric_uses, replaced
 from obs_audit.lint.sources import Expression, Source
 
 COMMON_LABELS = {"model_name": "model", "model_id": "model"}
 """Labels of native families that the common schema calls otherwise."""
+MODEL_LABELS = frozenset({"model", *COMMON_LABELS})
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A metric of an expression that has no answer. The two expressions are "" where there is none to offer."""
+    """A metric of an expression that has no answer. The two expressions are "" where there is none to offer.
+
+    ``notes`` are what else has to change: units, and labels that the other family does not have. An expression that
+    Prometheus cannot read is one finding with the verdict ``syntax`` and no metric.
+    """
 
     file: str
     expression: Expression
     verdict: Verdict
     native: str
     common: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,9 @@ def lint(sources: Iterable[Source], judge: Judge) -> Linted:
     for source in sources:
         for expression in source.expressions:
             count += 1
+            if said := fault(expression.text):
+                findings.append(Finding(source.name, expression, Verdict("", "syntax", said), "", ""))
+                continue
             named = metric_uses(expression.text)
             if not named:
                 unnamed.append(expression)
@@ -65,14 +74,37 @@ def lint(sources: Iterable[Source], judge: Judge) -> Linted:
 def _findings(
     file: str, expression: Expression, uses: list[Use], verdicts: dict[str, Verdict], judge: Judge
 ) -> list[Finding]:
-    bad = [verdict for verdict in verdicts.values() if not verdict.answerable]
+    bad = _unanswered(uses, verdicts)
     if not bad:
         return []
     native = {name: verdict.native or ("" if verdict in bad else name) for name, verdict in verdicts.items()}
     common = {name: _common(verdict, judge) for name, verdict in verdicts.items()}
+    labels = {use.name for use in label_uses(expression.text)} & MODEL_LABELS
+    notes = []
+    for name, verdict in verdicts.items():
+        if verdict.no_model and labels:
+            notes.append(f"{verdict.native} has it, but no label {' or '.join(sorted(labels))}")
+            native[name] = ""
+        elif common[name] and labels and not has_model(common[name]):
+            notes.append(f"{common[name]} has it, but no label model: it is the layer's, of all models")
+            common[name] = ""
+        notes += [note for note in (verdict.native_note, verdict.common_note) if note]
     on_page = _rewritten(expression.text, uses, native)
     on_schema = _rewritten(expression.text, uses, common, labels=True)
-    return [Finding(file, expression, verdict, on_page, on_schema) for verdict in bad]
+    return [Finding(file, expression, verdict, on_page, on_schema, tuple(dict.fromkeys(notes))) for verdict in bad]
+
+
+def _unanswered(uses: list[Use], verdicts: dict[str, Verdict]) -> list[Verdict]:
+    """Return the verdicts on names without an answer; of a pattern's names one that has an answer is enough."""
+    choices: dict[int, list[Use]] = {}
+    for use in uses:
+        choices.setdefault(use.choice, []).append(use)
+    bad: dict[str, Verdict] = {}
+    for choice, members in choices.items():
+        if choice and any(use.open or verdicts[use.name].answerable for use in members):
+            continue
+        bad |= {use.name: verdicts[use.name] for use in members if not verdicts[use.name].answerable}
+    return list(bad.values())
 
 
 def _common(verdict: Verdict, judge: Judge) -> str:

@@ -40,12 +40,16 @@ class Use:
     """One place where an expression names a metric: ``text[start:end]`` is the name.
 
     ``in_matcher``: the name stands in a ``__name__`` matcher or, in Prometheus 3's way, quoted in the braces.
+    ``choice`` is the same positive number for all names of one pattern, of which one is enough; 0 elsewhere. ``open``:
+    the pattern fits names beyond those, too.
     """
 
     name: str
     start: int
     end: int
     in_matcher: bool = False
+    choice: int = 0
+    open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +181,11 @@ def _end(token: _Token) -> int:
 def _named(token: _Token, *, regex: bool) -> Iterator[Use]:
     """Yield the names in a string; of a pattern only those that are plain alternatives."""
     body, start = token.text[1:-1], token.start + 1
-    for part in body.split("|") if regex else [body]:
+    parts = body.split("|") if regex else [body]
+    wider = not all(_PLAIN.fullmatch(part) for part in parts)
+    for part in parts:
         if _PLAIN.fullmatch(part):
-            yield Use(part, start, start + len(part), in_matcher=True)
+            yield Use(part, start, start + len(part), True, token.start + 1 if regex else 0, wider)
         start += len(part) + 1
 
 
@@ -188,3 +194,36 @@ def replaced(text: str, changes: dict[tuple[int, int], str]) -> str:
     for (start, end), new in sorted(changes.items(), reverse=True):
         text = text[:start] + new + text[end:]
     return text
+
+
+_OPENING = {"(": ")", "{": "}", "[": "]"}
+_BINARY = frozenset("+-*/%^<>=") | {"and", "or", "unless", "atan2"}
+
+
+def fault(text: str) -> str:
+    """Return what makes an expression unreadable for Prometheus, or "".
+
+    Brackets that do not pair, strings that do not end, and operators and functions without an operand are found; it is
+    no whole parser, and says nothing against what a parser would take.
+    """
+    opened: list[_Token] = []
+    before = ""
+    for token in _tokens(text):
+        if token.kind == "other" and token.text in "\"'`":
+            return f"a string that begins at character {token.start + 1} has no end"
+        if token.text in _OPENING:
+            opened.append(token)
+        elif token.kind == "other" and token.text in ")]}":
+            if not opened or _OPENING[opened[-1].text] != token.text:
+                return f"{token.text} at character {token.start + 1} closes nothing"
+            if token.text == ")" and before in _BINARY and not _in_braces(opened):
+                return f"nothing stands behind {before}"
+            opened.pop()
+        before = token.text.lower()
+    if opened:
+        return f"{opened[-1].text} at character {opened[-1].start + 1} is never closed"
+    return f"nothing stands behind {before}" if before in _BINARY else ""
+
+
+def _in_braces(opened: list[_Token]) -> bool:
+    return any(token.text == "{" for token in opened)

@@ -33,13 +33,14 @@ def text(result: Linted) -> str:
 
 def _finding(finding: Finding) -> list[str]:
     verdict = finding.verdict
-    lines = [f"{verdict.word}: {verdict.name}: {verdict.reason}"]
+    lines = [": ".join(filter(None, (verdict.word, verdict.name, verdict.reason)))]
     if verdict.remedy:
         lines.append(f"  remedy: {verdict.remedy}")
     if finding.native:
         lines.append(f"  ask instead, on the stack's own page: {_one_line(finding.native)}")
     if finding.common:
         lines.append(f"  ask instead, on the common schema: {_one_line(finding.common)}")
+    lines += [f"  note: {note}" for note in finding.notes]
     return lines
 
 
@@ -61,7 +62,7 @@ def as_json(result: Linted) -> str:
                 "file": finding.file, "where": finding.expression.where, "expression": finding.expression.text,
                 "metric": finding.verdict.name, "verdict": finding.verdict.word, "reason": finding.verdict.reason,
                 "remedy": finding.verdict.remedy, "native_expression": finding.native,
-                "common_expression": finding.common,
+                "common_expression": finding.common, "notes": list(finding.notes),
             }
             for finding in result.findings
         ],

@@ -110,6 +110,64 @@ def test_our_own_overview_asks_nothing_that_vllm_cannot_answer() -> None:
     assert document["names_judged"] > 25
 
 
+@pytest.mark.parametrize("stack", ["vllm", "kserve", "triton", "ray-serve"])
+def test_one_name_of_a_pattern_that_has_an_answer_is_enough(stack: str, tmp_path: Path) -> None:
+    """The overview's variable asks for any of three families, of which each stack has one."""
+    found = json.loads(run(BOARDS / "overview.json", "--stack", stack, "--format", "json").output)["findings"]
+    assert [finding["where"] for finding in found if finding["where"].startswith("variable")] == []
+    assert all(finding["reason"] and finding["metric"] for finding in found)
+    path = board(tmp_path, '{__name__=~"vllm:made_up|vllm:made_up_too"}', '{__name__=~"vllm:made_up|vllm:num_.+"}')
+    found = json.loads(run(path, "--stack", stack, "--format", "json").output)["findings"]
+    assert [(f["where"], f["metric"]) for f in found] == [
+        ('panel "p0"', "vllm:made_up"), ('panel "p0"', "vllm:made_up_too"),
+    ]  # fmt: skip
+
+
+def test_an_expression_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
+    result = run(board(tmp_path, "rate((", "vllm:num_requests_running"), "--stack", "vllm")
+    assert result.exit_code == 1
+    assert "syntax: ( at character 6 is never closed" in result.output
+    assert "1 of 2 expressions cannot be answered" in result.output
+
+
+def replacements(tmp_path: Path, expression: str, *stack: str) -> tuple[str, str, list[str]]:
+    document = json.loads(run(board(tmp_path, expression), "--stack", *stack, "--format", "json").output)
+    finding = document["findings"][0]
+    return finding["native_expression"], finding["common_expression"], finding["notes"]
+
+
+def test_a_replacement_has_the_labels_that_the_expression_asks_for(tmp_path: Path) -> None:
+    old = ("ray-serve", "--stack-version", "2.48.0")
+    native, common, notes = replacements(tmp_path, "sum by (model_name) (vllm:num_requests_running)", *old)
+    family = "ray_vllm_engine_stats_num_current_running_requests"
+    assert (native, common) == ("", "sum by (model) (llm_requests_running)")
+    assert notes == [f"{family} has it, but no label model_name"]
+    assert replacements(tmp_path, "sum(vllm:num_requests_running)", *old)[0] == f"sum({family})"
+    native, common, notes = replacements(tmp_path, 'rate(nv_inference_queue_duration_us{model="m"}[5m])', "vllm")
+    assert (native, common) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("asked", "stack", "note"),
+    [
+        ("vllm:request_queue_time_seconds_sum", ("ray-serve", "--stack-version", "2.44.1"),
+         "ray_vllm_engine_stats_time_in_queue_ms_sum is in seconds, despite its name"),
+        ("vllm:time_to_first_token_seconds_bucket", ("ray-serve", "--stack-version", "2.44.1"),
+         "ray_rayllm_router_get_response_stream_first_token_latency_ms_bucket is in milliseconds, and so are the edges "
+         "(le): times 0.001 it is in seconds"),
+        ("nv_inference_queue_duration_us", ("kserve",),
+         "nv_inference_queue_duration_us is in microseconds: times 1e-06 it is in seconds"),
+    ],
+)  # fmt: skip
+def test_a_replacement_in_another_unit_says_the_factor(
+    tmp_path: Path, asked: str, stack: tuple[str, ...], note: str
+) -> None:
+    assert replacements(tmp_path, f"rate({asked}[5m])", *stack)[2] == [note]
+    counted = replacements(tmp_path, "rate(vllm:time_to_first_token_seconds_count[5m])", "ray-serve",
+                           "--stack-version", "2.44.1")  # fmt: skip
+    assert counted[2] == []
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

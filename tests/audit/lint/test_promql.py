@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from obs_audit.lint import sources
-from obs_audit.lint.promql import label_uses, metric_uses, replaced
+from obs_audit.lint.promql import fault, label_uses, metric_uses, replaced
 
 ROOT = Path(__file__).parents[3]
 
@@ -146,8 +146,40 @@ def test_the_tokenizer_agrees_with_a_parser_on_our_own_files() -> None:
             for variable, value in (("$__rate_interval", "5m"), ("$__range", "1h")):
                 text = text.replace(variable, value)
             assert Counter(names(text)) == Counter(parsed_names(text)), expression
+            assert fault(expression.text) == "", expression
             seen += len(names(text))
     assert seen > 150
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rate((", "( at character 6 is never closed"),
+        ("rate(a[5m]", "( at character 5 is never closed"),
+        ("rate(a[5m)", ") at character 10 closes nothing"),
+        ("sum(a))", ") at character 7 closes nothing"),
+        ('a{b="c}', "a string that begins at character 5 has no end"),
+        ("a /", "nothing stands behind /"),
+        ("sum(a +) + b", "nothing stands behind +"),
+        ("a and", "nothing stands behind and"),
+        ("a{", "{ at character 2 is never closed"),
+    ],
+)
+def test_what_cannot_be_read_is_said(text: str, said: str) -> None:
+    assert fault(text) == said
+    with pytest.raises(ValueError):
+        promql_parser.parse(text)
+
+
+@given(st.recursive(SELECTOR, _wider, max_leaves=6))
+def test_what_a_parser_takes_has_no_fault(text: str) -> None:
+    promql_parser.parse(text)
+    assert fault(text) == ""
+
+
+@given(st.text())
+def test_any_text_can_be_asked_for_a_fault(text: str) -> None:
+    assert isinstance(fault(text), str)
 
 
 def test_replacing_touches_nothing_else() -> None:
