@@ -161,7 +161,7 @@ class RecordMaker:
             e2e_s=_seconds(sent, exchange.end_ns), tokens=tokens, token_source=source,
             first_tokens=answer.first_tokens or 1, events=answer.events, streamed=answer.streamed,
             ambiguous=answer.ambiguous_first, finish_reason=answer.finish_reason or "",
-            queue_wait_s=answer.queue_wait_s, lag_s=round(exchange.lag_ns / 1e9, 9),
+            queue_wait_s=answer.queue_wait_s, lag_s=round(exchange.lag_ns / 1e9, 9), redone=exchange.redone,
             gaps_us=tuple(gap // 1000 for gap in answer.gaps_ns),
         )  # fmt: skip
         good = outcome is Outcome.OK and meets(self._slo, record.ttft_s, record.e2e_s, record.tpot_s, late or 0.0)

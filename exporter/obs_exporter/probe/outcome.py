@@ -56,7 +56,8 @@ class Record:
     request's bytes were handed to the kernel; in an open loop ``late_s`` is how long after its scheduled time that was,
     and the SLOs are judged from the schedule. ``gaps_us`` are the times between token events in microseconds.
     ``lag_s`` is the longest time between a piece's arrival in the kernel and its read. ``queue_wait_s`` is the engine's
-    own queue wait where the answer tells it.
+    own queue wait where the answer tells it. ``redone``: the server closed a connection that was used before, before any
+    byte of an answer, and the request was sent again on a new one; the times are those of the second send.
     """
 
     scenario: str
@@ -84,6 +85,7 @@ class Record:
     finish_reason: str = ""
     lag_s: float = 0.0
     queue_wait_s: float | None = None
+    redone: bool = False
     gaps_us: tuple[int, ...] = ()
 
     @property

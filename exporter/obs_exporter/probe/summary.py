@@ -43,6 +43,7 @@ class Accumulator:
         self._start, self._end, self._first, self._last, self._count = (doubles() for _ in range(5))
         self._gaps = LogBins()
         self._connects = 0
+        self._redone = 0
 
     def add(self, record: Record) -> None:
         """Take in one record."""
@@ -51,7 +52,8 @@ class Accumulator:
             return
         self._good += record.good
         self._connects += record.connect_s is not None
-        if record.late_s is not None:
+        self._redone += record.redone
+        if record.late_s is not None and not record.redone:  # a second send's lateness is not the client's
             self._late.append(record.late_s)
         start = record.started_at
         self._start.append(start)
@@ -118,6 +120,7 @@ class Accumulator:
             "ambiguous_first_tokens": self._ambiguous,
             "not_streamed": self._not_streamed,
             "connections": self._connects,
+            "redone": self._redone,
             "shape": self._shape(),
             "schedule": self._schedule(),
         }

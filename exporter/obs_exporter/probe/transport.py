@@ -243,6 +243,16 @@ class Transport:
         self._read_bytes += len(piece.data)
         return piece
 
+    def quiet(self) -> bool:
+        """Whether an idle connection is as it should be: neither closed by the server nor with bytes nobody asked for."""
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
     def close(self) -> None:
         """Close the socket; errors of a connection that is gone anyway do not matter."""
         self._socket.close()

@@ -220,6 +220,12 @@ def _remarks(loads: dict[Load, list[dict[str, Any]]]) -> list[str]:
         merged = sum(level.get("ambiguous_first_tokens") or 0 for level in levels)
         if merged:
             found.append(f"{name}: {merged} first tokens came merged with later ones: their TTFT may read too long")
+        again = sum(level.get("redone") or 0 for level in levels)
+        if again:
+            found.append(
+                f"{name}: {again} requests were sent again, on a new connection: the server had closed the kept one"
+                " without an answer (their times are those of the second send)"
+            )
         whole = sum(level.get("not_streamed") or 0 for level in levels)
         if whole:
             found.append(f"{name}: {whole} answers were not streamed: their TTFT is the time of the whole answer")
