@@ -19,6 +19,7 @@ class IdlePool:
         self._idle: dict[int, tuple[Transport, int]] = {}
 
     def __contains__(self, fd: int) -> bool:
+        """Whether this connection is idle."""
         return fd in self._idle
 
     def put(self, transport: Transport) -> None:

@@ -15,6 +15,7 @@ import click
 from obs_exporter.probe.cli_common import InputError, pairs
 from obs_exporter.probe.client import ClientOptions
 from obs_exporter.probe.discover import DiscoverError, engine_version, first_model
+from obs_exporter.probe.guard import TargetRefusesError
 from obs_exporter.probe.load import Level, Stop
 from obs_exporter.probe.outcome import SLO, Record
 from obs_exporter.probe.progress import progress_for
@@ -39,6 +40,8 @@ from obs_exporter.probe.transport import TransportError
 from obs_exporter.probe.truth.process import TruthError
 from obs_exporter.probe.versions import engine_generation
 
+_TOLD = (RequestError, TransportError, DiscoverError, ResultError, ShardError, TruthError, TargetRefusesError)
+"""What may go wrong and is told in a line: wrong usage, or a target that cannot be used."""
 _DEFAULT_CONCURRENCY = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -46,7 +49,7 @@ def execute(options: RunOptions, arguments: Sequence[str]) -> int:
     """Run; return the exit status: 0, or 1 for a partial result. Raises InputError (exit status 2)."""
     try:
         return _Session(options, arguments).run()
-    except (RequestError, TransportError, DiscoverError, ResultError, ShardError, TruthError) as error:
+    except _TOLD as error:
         raise InputError(str(error)) from None
 
 

@@ -244,7 +244,7 @@ class Transport:
         return piece
 
     def quiet(self) -> bool:
-        """Whether an idle connection is as it should be: neither closed by the server nor with bytes nobody asked for."""
+        """Whether an idle connection is sound: neither closed by the server nor with bytes that nobody asked for."""
         try:
             self._socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
