@@ -99,6 +99,35 @@ def test_remarks() -> None:
     assert "~0.4000" in text
 
 
+def test_an_open_loop_is_shown_from_its_schedule() -> None:
+    numbers = {"n": 400, "p50": 7.5, "p95": 8.5, "p99": 9.5}
+    schedule = {
+        "late_s": {"p99": 0.001},
+        "ttft_from_schedule_s": numbers | {"curve": [7.0, 7.5, 9.9]},
+        "e2e_from_schedule_s": numbers | {"p95": 12.25},
+    }
+    found = result(level(1, concurrency=None, rate=4.0, schedule=schedule))
+    row = next(line for line in render(found, "text").splitlines() if line.startswith("short 4/s"))
+    assert row.split()[6:9] == ["7.5000", "8.5000", "9.5000"]
+    assert row.split()[10] == "12.250"
+    assert "8" in re.findall(r'text-anchor="middle">([\d.]+)</text>', render(found, "html"))
+
+
+def test_what_the_servers_page_does_not_tell_has_its_reason() -> None:
+    signals = {
+        "ttft": {"value": 0.4, "count": 900}, "queue_wait": {"value": None, "reason": "the page does not have it"},
+        "kv_cache_usage": {"value": 0.5}, "preemptions": {"value": 0},
+    }  # fmt: skip
+    lost = {"value": None, "reason": "the engine's mean is higher", "warning": "others use it too"}
+    side = {"signals": signals, "lost_s": lost, "samples": 3, "failed_samples": 1, "error": "timed out"}
+    for output_format in FORMATS:
+        text = render(result(level(1, server=side)), output_format).replace("&#x27;", "'")
+        assert "engine queue wait not seen: the page does not have it" in text
+        assert "time lost between not told: the engine's mean is higher" in text
+        assert "others use it too" in text
+        assert "1 of 4 looks at the page failed: timed out" in text
+
+
 def test_a_result_with_nothing_is_no_zero() -> None:
     empty = level(
         2, goodput=None, good=0, requests=0, output_tokens_per_s=None, ttft_s={}, tpot_s={}, e2e_s={}, errors={}

@@ -238,7 +238,17 @@ def test_open_loop(truth_server: TruthProcess, tmp_path: Path) -> None:
     assert (level["concurrency"], level["rate"], level["requests"]) == (None, 50.0, 20)
     assert level["schedule"]["late_s"]["n"] == 20
     assert level["schedule"]["ttft_from_schedule_s"]["p50"] >= level["ttft_s"]["p50"]
-    assert "judged from the schedule" in done.stdout
+    assert level["schedule"]["e2e_from_schedule_s"]["p50"] >= level["e2e_s"]["p50"]
+    assert "judged, from the schedule" in done.stdout
+
+
+def test_a_client_that_leaves_late_is_not_sold_as_the_server(truth_server: TruthProcess, tmp_path: Path) -> None:
+    load = ("--rate", "50", "--requests-per-level", "20")
+    done, result = run(truth_server, tmp_path / "x.json", *load, "--max-client-error", "0.000001")
+    (level,) = result["levels"]
+    assert level["client_limited"] is True
+    assert "after their schedule" in level["client"]["limited"]
+    assert "client-limited" in next(line for line in done.stdout.splitlines() if line.startswith("short 50/s"))
 
 
 def test_metrics_while_it_runs_and_after(truth_server: TruthProcess, tmp_path: Path) -> None:

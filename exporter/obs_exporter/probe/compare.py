@@ -16,7 +16,7 @@ from obs_exporter.probe import stats
 from obs_exporter.probe.comparable import Mismatch, cannot_say, level_obstacle, mismatches, slo_obstacle
 from obs_exporter.probe.compare_design import METRICS, Design, Metric, design_of, unit_values
 from obs_exporter.probe.compare_trend import Trend, trends_of
-from obs_exporter.probe.report.result import Load
+from obs_exporter.probe.report.levels import Load
 
 ALPHA = 0.05
 

@@ -221,6 +221,12 @@ class Runner:
             late = lag.bound(0.99) or 0.0
             if late > self._plan.max_client_error_s:
                 reasons.append(f"reads came up to {late:g} s late (p99) and merged first tokens with later ones")
+        behind = ((summary["schedule"] or {}).get("late_s") or {}).get("p99")
+        if behind is not None and behind > self._plan.max_client_error_s:
+            reasons.append(
+                f"requests left {behind * 1e3:.1f} ms after their schedule at p99"
+                f" (limit {self._plan.max_client_error_s * 1e3:g} ms)"
+            )
         return {
             "calibrated": known is not None,
             "ttft_error_p50_s": known.ttft_error_p50_s if known else None,

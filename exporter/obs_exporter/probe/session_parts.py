@@ -71,6 +71,7 @@ class RunOptions:
     textfile: str | None
     metrics_url: str | None
     metrics_stack: str
+    metrics_target: str | None
     metrics_interval: float
     processes: int
     shard: str | None
@@ -152,11 +153,14 @@ def server_side_of(options: RunOptions) -> ServerSide:
     """Return what watches the server's own page. Raises InputError."""
     if not options.metrics_url:
         return ServerSide()
-    from obs_exporter.probe.server_side import HTTPServerSide, mapper
+    from obs_exporter.probe.server_side import SCHEMA, HTTPServerSide, mapper
 
     if not options.metrics_url.startswith(("http://", "https://")):
         raise InputError(f"--metrics-url {options.metrics_url!r} is not an http or https URL")
-    return HTTPServerSide(options.metrics_url, mapper(options.metrics_stack), options.metrics_interval)
+    if options.metrics_target and options.metrics_stack != SCHEMA:
+        raise InputError("--metrics-target names a target on an obs-exporter's page: leave out --metrics-stack")
+    how = mapper(options.metrics_stack, options.metrics_target)
+    return HTTPServerSide(options.metrics_url, how, options.metrics_interval)
 
 
 @contextmanager
