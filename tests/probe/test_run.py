@@ -329,6 +329,9 @@ def test_a_secret_is_nowhere(truth_server: TruthProcess, tmp_path: Path) -> None
         (["--url", "{url}", "--shard", "0/4"], "--run-id"),
         (["--url", "{url}", "--listen", "nope"], "HOST:PORT"),
         (["--url", "{url}", "--metrics-url", "http://127.0.0.1:1/metrics", "--metrics-stack", "x"], "--metrics-stack"),
+        (["--url", "{url}", "--push-gateway", "http://u:hidden@127.0.0.1:1"], "--push-gateway: the URL carries"),
+        (["--url", "{url}", "--push-gateway", "u:hidden@127.0.0.1:1"], "--push-gateway: the URL carries"),
+        (["--url", "{url}", "--metrics-url", "http://u:hidden@127.0.0.1:1/metrics"], "--metrics-url: the URL carries"),
         (["--url", "{url}", "--output", "/proc/nope/x.json"], "cannot be written"),
         (["--url", "{url}", "--cacert", "/nope.pem"], None),
     ],
@@ -352,6 +355,7 @@ def test_wrong_usage_is_told(
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+    assert "hidden" not in done.stderr
     assert done.stdout == ""
 
 

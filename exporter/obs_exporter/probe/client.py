@@ -220,6 +220,9 @@ class Client:
             self._end(exchange, Ending(http.status, True))
         elif len(exchange.pieces) >= _DIGEST_PIECES or exchange.held > _DIGEST_BYTES:
             self._queue(exchange)
+            if exchange.held > _HELD_BYTES:
+                self._work.remove(exchange)
+                self._digest(exchange)
 
     def _closed(self, exchange: Exchange) -> None:
         http = exchange.http
@@ -297,6 +300,9 @@ class Client:
             exchange.answer.feed(at_ns, body)
         exchange.pieces.clear()
         exchange.held = 0
-        if exchange.ending is not None:
+        if exchange.ending is None and exchange.answer.endless:
+            # The connection is of no more use, and its end may never come.
+            self._end(exchange, Ending(exchange.http.status, False))
+        elif exchange.ending is not None:
             exchange.answer.close(exchange.end_ns)
             self._on_finish(exchange)

@@ -16,6 +16,7 @@ from obs_exporter.probe.guard import FIRST, Guard, TargetRefusesError
 from obs_exporter.probe.lag import LagHistogram
 from obs_exporter.probe.load import Level, RecordMaker, Slots, Stop, Ticket, arrivals, run_closed, run_open
 from obs_exporter.probe.outcome import SLO, Outcome, Record
+from obs_exporter.probe.redact import Redactor
 from obs_exporter.probe.request import Endpoint, RequestBuilder
 from obs_exporter.probe.results import ResultWriter
 from obs_exporter.probe.scenarios import Prompts, request_id
@@ -74,6 +75,7 @@ class Plan:
     rendezvous: Rendezvous | None = None
     tokenizer: Callable[[str], int] | None = None
     server_side: ServerSide = field(default_factory=ServerSide)
+    redactor: Redactor = field(default_factory=Redactor)
 
 
 class Runner:
@@ -124,7 +126,7 @@ class Runner:
     def _level(self, level: Level, repeat: int) -> dict[str, Any]:
         """Run one repeat of one level; return its summary."""
         slots, lag = Slots(), LagHistogram()
-        sink = _Sink(RecordMaker(self._plan.slo, self._plan.tokenizer))
+        sink = _Sink(RecordMaker(self._plan.slo, self._plan.tokenizer, self._plan.redactor))
         client = Client(self._plan.endpoint, self._plan.options, sink.finished, slots.free, lag.add, self._address)
         guard = Guard(self._plan.endpoint, self._plan.builder.has_key)
         accumulator = Accumulator(LevelKey(level.scenario, level.concurrency or 0, level.rate or 0.0, repeat))
