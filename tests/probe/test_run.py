@@ -185,8 +185,18 @@ def test_a_kill_loses_no_finished_request(truth_server: TruthProcess, tmp_path: 
         time.sleep(0.05)
     process.kill()
     process.wait()
-    assert len(list(read_records(file))) >= 4
+    records = list(read_records(file))
+    assert len(records) >= 4
+    assert read_result(output)["levels"] == []
     assert read_result(output)["partial"] is True
+    shown = probe("report", str(output)).stdout
+    assert "PARTIAL RESULT" in shown
+    row = next(line for line in shown.splitlines() if line.startswith("short c=4"))
+    assert row.split()[3:5] == [str(len(records)), "100.0%"]
+    merged = probe("merge", str(output), "--output", str(tmp_path / "m.json"))
+    assert merged.returncode == 1, merged.stderr
+    (level,) = read_result(tmp_path / "m.json")["levels"]
+    assert level["requests"] == len(records)
 
 
 def test_several_processes_give_one_result(truth_server: TruthProcess, tmp_path: Path) -> None:
@@ -210,6 +220,15 @@ def test_several_processes_give_one_result(truth_server: TruthProcess, tmp_path:
     assert len(set(ids)) == 40
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     assert 'llm_probe_good_requests_total{concurrency="6",rate="",scenario="short"' in textfile.read_text()
+
+
+def test_slots_that_processes_cannot_share_evenly(truth_server: TruthProcess, tmp_path: Path) -> None:
+    load = ("--concurrency", "3", "--requests-per-level", "180", "--processes", "2")
+    done, result = run(truth_server, tmp_path / "x.json", *load)
+    assert done.returncode == 0, done.stderr
+    (level,) = result["levels"]
+    assert level["client"]["shard_overlap"] > 0.8
+    assert "rendezvous" not in done.stdout + level["client"]["limited"]
 
 
 def test_a_stop_of_several_processes_keeps_all(truth_server: TruthProcess, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 Load = tuple[str, int | None, float | None]
 LIMITED = "client-limited"
+OVERLAP_FLOOR = 0.9
+"""Shards that ran together for less of a level did not put its load on."""
 
 
 def load_of(level: dict[str, Any]) -> Load:

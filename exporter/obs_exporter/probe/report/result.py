@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from obs_exporter.probe.report.document import Block, Document, Table, Text
-from obs_exporter.probe.report.levels import LIMITED, Load, by_load, due, load_name, median_of, target_name, values_of
+from obs_exporter.probe.report.levels import (
+    LIMITED,
+    OVERLAP_FLOOR,
+    Load,
+    by_load,
+    due,
+    load_name,
+    median_of,
+    target_name,
+    values_of,
+)
 from obs_exporter.probe.report.result_charts import charts_of
 from obs_exporter.probe.report.result_server import server_remarks, server_table
 
@@ -132,12 +142,12 @@ def _remarks(loads: dict[Load, list[dict[str, Any]]]) -> list[str]:
     found = [*_engine_waits(loads), *server_remarks(loads)]
     for load, levels in loads.items():
         name = load_name(load)
-        limited = [level["client"]["limited"] for level in levels if level.get("client_limited")]
+        of_client = [level for level in levels if level.get("client_limited")]
+        limited = [level["client"]["limited"] for level in of_client]
         if limited:
-            found.append(
-                f"{name}: {len(limited)} of {len(levels)} runs are limited by this client: {limited[0]}:"
-                " share the load with --processes or --shard"
-            )
+            told = f"{name}: {len(limited)} of {len(levels)} runs are limited by this client: {limited[0]}"
+            apart = all(level["client"].get("shard_overlap", 1.0) < OVERLAP_FLOOR for level in of_client)
+            found.append(told if apart else f"{told}: share the load with --processes or --shard")
         ceiling, waves = median_of(levels, "shape", "ceiling"), median_of(levels, "shape", "waves")
         if ceiling is not None and waves is not None and ceiling < _CEILING_WORTH_SAYING:
             steady = median_of(levels, "shape", "steady", "output_tokens_per_s")
