@@ -123,7 +123,7 @@ def compare_command(
     bad = (
         {Verdict.SLOWER}
         if fail_on == "slower"
-        else {Verdict.SLOWER, Verdict.NOISE, Verdict.NO_INTERVAL, Verdict.NOT_COMPARABLE}
+        else {Verdict.SLOWER, Verdict.NOISE, Verdict.NO_INTERVAL, Verdict.NO_VARIATION, Verdict.NOT_COMPARABLE}
     )
     if fail_on != "none" and any(one.verdict in bad for one in found.findings):
         click.get_current_context().exit(1)

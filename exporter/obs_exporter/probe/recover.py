@@ -45,7 +45,8 @@ def read_whole(path: Path) -> dict[str, Any]:
         load = f"c={key.concurrency}" if key.concurrency else f"{key.rate:g}/s"
         notes.append(
             f"{key.scenario} {load}, repeat {key.repeat + 1}: not ended:"
-            f" computed from the {found[key].finished} requests that had; the client's CPU and lag, and the server's side, are not known"
+            f" computed from the {found[key].finished} requests that had;"
+            " the client's CPU and lag, and the server's side, are not known"
         )
     return result | {"levels": levels, "notes": notes}
 

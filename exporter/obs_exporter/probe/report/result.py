@@ -81,7 +81,7 @@ def _main_table(loads: dict[Load, list[dict[str, Any]]]) -> Table:
         error = median_of(levels, "client", "ttft_error_p99_s")
         tail = f"{error * 1e3:.2f} ms" if error is not None else "not calibrated"
         if levels and not sound:
-            rows.append((*counts, *[LIMITED] * 7, tail))
+            rows.append((*counts, LIMITED, *["-"] * 6, tail))
             continue
         goodput = _pooled_goodput(sound)
         ttft, e2e = due(sound, "ttft"), due(sound, "e2e")

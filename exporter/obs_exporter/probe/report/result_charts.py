@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from obs_exporter.probe.report.document import Chart, Line
-from obs_exporter.probe.report.levels import Load, by_load, due, load_name, target_name, values_of
+from obs_exporter.probe.report.levels import LIMITED, Load, by_load, due, load_name, target_name, values_of
 
 
 def charts_of(result: dict[str, Any], baseline: dict[str, Any] | None) -> list[Chart]:
@@ -58,4 +58,5 @@ def _curve_of(level: dict[str, Any]) -> list[float]:
 def _curve(load: Load, levels: Sequence[dict[str, Any]]) -> Line:
     values = _curve_of(levels[-1])
     share = 100.0 / max(1, len(values) - 1)
-    return Line(load_name(load), tuple((value, i * share) for i, value in enumerate(values)))
+    name = f"{load_name(load)} ({LIMITED})" if levels[-1].get("client_limited") else load_name(load)
+    return Line(name, tuple((value, i * share) for i, value in enumerate(values)))
