@@ -228,6 +228,7 @@ def test_slots_that_processes_cannot_share_evenly(truth_server: TruthProcess, tm
     assert done.returncode == 0, done.stderr
     (level,) = result["levels"]
     assert level["client"]["shard_overlap"] > 0.8
+    assert "short, concurrency 3, repeat 1: runs in 2 processes" in done.stderr
     assert "rendezvous" not in done.stdout + level["client"]["limited"]
 
 

@@ -18,7 +18,7 @@ from obs_exporter.probe.discover import DiscoverError, engine_version, first_mod
 from obs_exporter.probe.guard import TargetRefusesError
 from obs_exporter.probe.load import Level, Stop
 from obs_exporter.probe.outcome import SLO, Record
-from obs_exporter.probe.progress import progress_for
+from obs_exporter.probe.progress import SharedProgress, progress_for
 from obs_exporter.probe.redact import Redactor
 from obs_exporter.probe.request import RequestBuilder, RequestError, Shape
 from obs_exporter.probe.results import ResultError, ResultWriter
@@ -154,7 +154,11 @@ class _Session:
         if self._options.shard:
             raise InputError("--processes and --shard: give one of them")
 
+        progress = None if self._options.quiet else SharedProgress(sys.stderr, self._options.processes)
+
         def heard(record: Record) -> None:
+            if progress is not None:
+                progress.recorded(record)
             if metrics is not None:
                 metrics.recorded(record)
 
