@@ -92,7 +92,9 @@ class SSEParser:
             if line.startswith(b"data:"):
                 data.append(line[6:] if line[5:6] == b" " else line[5:])
             elif not line:
-                if data or self._is_error:
+                if len(data) == 1 and not self._is_error:  # what nearly every event is
+                    events.append(data.pop())
+                elif data or self._is_error:
                     events.append(self._dispatch())
             elif line == b"data":
                 data.append(b"")
@@ -104,15 +106,15 @@ class SSEParser:
             fresh = data if events else lines
             self._kept = (0 if events else self._kept) + sum(map(len, fresh)) + len(fresh)
             self._bound(self._kept + self._held)
+        elif self._kept:
+            self._kept = 0
         return events
 
     def _dispatch(self) -> bytes:
         """Return the data of the event that an empty line ends, and begin the next."""
-        data = self._data
-        whole = data[0] if len(data) == 1 else b"\n".join(data)
+        whole = b"\n".join(self._data)
         if self._is_error:
             whole = ErrorEvent(whole)
             self._is_error = False
-        data.clear()
-        self._kept = 0
+        self._data.clear()
         return whole
