@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,9 @@ pytestmark = pytest.mark.bench
 
 CLIENTS = Path(__file__).parent / "clients"
 PROFILE = Profile(ttft_s=0.05, itl_s=0.01, tokens=64)
+SLOW = Profile(ttft_s=0.4, itl_s=0.04, tokens=16)
+"""Eight times the TTFT, four times the gap, a quarter of the tokens: a clock that runs wrong by a factor cannot be
+close to both truths. The wave is longer too, so the moments in which 256 requests go out weigh less in the rate."""
 LEVELS = ((1, 8), (16, 96), (64, 512), (256, 2048))
 ROUNDS = 2
 NAMES = ("probe", "aiohttp", "requests")
@@ -47,28 +50,33 @@ class Cost:
     good: float
 
 
-def measure(name: str, slots: int, requests: int) -> Cost:
-    with TruthProcess(PROFILE) as server:
+def measure(name: str, slots: int, requests: int, profile: Profile = PROFILE) -> Cost:
+    with TruthProcess(profile) as server:
         command = [sys.executable, str(CLIENTS / f"{name}_client.py"), server.url, str(slots), str(requests)]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
         truth = {one.id: one.ttft_s for one in server.truth()}
     got = json.loads(done.stdout)
     errors = sorted(1e3 * (seen - truth[name]) for name, seen in got["ttft"].items())
-    ideal = -(-requests // slots) * PROFILE.e2e_s
+    ideal = -(-requests // slots) * profile.e2e_s
     return Cost(
         quantile(errors, 0.5), quantile(errors, 0.99), errors[0], ideal / got["seconds"],
         1e3 * got["cpu"] / requests, got["rss_kb"] / 1024, got["good"] / requests,
     )  # fmt: skip
 
 
+def better(one: Cost | None, other: Cost) -> Cost:
+    """Return the round with the smaller p99, with the smaller CPU of both: other programs only ever add to either."""
+    if one is None:
+        return other
+    best = min(one, other, key=lambda cost: cost.p99)
+    return replace(best, cpu_ms=min(one.cpu_ms, other.cpu_ms))
+
+
 @pytest.fixture(scope="module")
 def table() -> dict[tuple[str, int], Cost]:
     found: dict[tuple[str, int], Cost] = {}
     for (slots, requests), _, name in itertools.product(LEVELS, range(ROUNDS), NAMES):
-        cost = measure(name, slots, requests)
-        best = found.get((name, slots))
-        if best is None or cost.p99 < best.p99:  # what else the machine does hits one round more than the other
-            found[name, slots] = cost
+        found[name, slots] = better(found.get((name, slots)), measure(name, slots, requests))
     print("\n| client | c | TTFT error p50 / p99 ms | of the ideal rate | CPU ms a request | RSS MB | goodput |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for (name, slots), cost in found.items():
@@ -87,6 +95,7 @@ def test_the_probe_is_close_to_the_truth(
     assert cost.worst_below >= 0
     assert cost.p50 < p50
     assert cost.p99 < p99
+    # At 256 slots a wave of 680 ms loses 8 to 11 ms: 30 to 45 us for each request that one core ends, builds and sends.
     assert cost.rate >= (0.99 if slots <= 64 else 0.98)
     assert cost.rss_mb < 40
     assert cost.good == 1.0
@@ -99,8 +108,24 @@ def test_the_probe_is_nearer_than_others(table: dict[tuple[str, int], Cost], slo
         assert table["probe", slots].cpu_ms < table[name, slots].cpu_ms
 
 
-def test_cpu_a_request(table: dict[tuple[str, int], Cost]) -> None:
-    assert table["probe", 256].cpu_ms < 1.5
+@pytest.mark.parametrize("slots", [64, 256])
+def test_cpu_a_request(table: dict[tuple[str, int], Cost], slots: int) -> None:
+    # Not at 1 and 16: there nearly every token wakes the process by itself, and waking up is what costs.
+    assert table["probe", slots].cpu_ms < 1.5
+
+
+@pytest.mark.parametrize(("slots", "requests", "p99"), [(1, 4, 2.0), (16, 64, 2.0), (64, 256, 2.0), (256, 1024, 5.0)])
+def test_another_truth_is_met_as_closely(slots: int, requests: int, p99: float) -> None:
+    cost: Cost | None = None
+    for _ in range(ROUNDS):
+        cost = better(cost, measure("probe", slots, requests, SLOW))
+    assert cost is not None
+    print(f"\nslow profile, c={slots}: {cost.p50:+.2f} / {cost.p99:+.2f} ms, {cost.rate:.1%}, {cost.cpu_ms:.2f} ms CPU")
+    assert cost.worst_below >= 0
+    assert cost.p50 < 0.5
+    assert cost.p99 < p99
+    assert cost.rate >= 0.99
+    assert cost.good == 1.0
 
 
 def run_and_watch(command: list[str]) -> float:

@@ -21,10 +21,11 @@ FAST = Profile(ttft_s=0.02, itl_s=0.002, tokens=12)
 
 @dataclass
 class Measured:
-    """What a load gave: the probe's records, and the server's truth by request id."""
+    """What a load gave: the probe's records, the server's truth by request id, and all that it logged."""
 
     records: list[Record]
     truth: dict[str, Truth] = field(default_factory=dict)
+    log: list[Truth] = field(default_factory=list)
 
 
 Put = Callable[..., Measured]
@@ -50,7 +51,8 @@ def put_load(
         run_closed(client, free, build, level, slots, iter(range(requests)), Stop())
     finally:
         client.close()
-    return Measured(records, {truth.id: truth for truth in server.truth()})
+    log = list(server.truth())
+    return Measured(records, {truth.id: truth for truth in log}, log)
 
 
 def read_page(url: str) -> str:

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from obs_exporter.probe import answer as answers
+from obs_exporter.probe import sse
 from obs_exporter.probe.answer import Answer
 from obs_exporter.probe.outcome import Ending, Outcome, count_tokens, judge
 
@@ -86,6 +88,15 @@ def test_a_first_token_that_came_with_another_is_ambiguous() -> None:
             WHOLE,
             Outcome.STREAM_ERROR,
         ),
+        ([event(content="a"), b"event: error\ndata: gone\n\n", b"data: [DONE]\n\n"], WHOLE, Outcome.STREAM_ERROR),
+        ([event(content="a"), b'event: error\ndata: {"x": 1}\n\n', b"data: [DONE]\n\n"], WHOLE, Outcome.STREAM_ERROR),
+        ([event(content="a"), b"event:error\n\n", b"data: [DONE]\n\n"], WHOLE, Outcome.STREAM_ERROR),
+        (
+            [event(content="a"), b'data: {"object":"error","message":"x","code":500}\n\n', b"data: [DONE]\n\n"],
+            WHOLE,
+            Outcome.STREAM_ERROR,
+        ),
+        ([b"event: message\n" + event(content="a"), b"event: errors\ndata: [DONE]\n\n"], WHOLE, Outcome.OK),
         ([b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"abort"}]}\n\n'], WHOLE, Outcome.STREAM_ERROR),
         ([event(content="a"), b"data: {\n\n", b"data: [DONE]\n\n"], WHOLE, Outcome.MALFORMED),
         ([event(content="a"), b"data: 7\n\n", b"data: [DONE]\n\n"], WHOLE, Outcome.MALFORMED),
@@ -97,6 +108,53 @@ def test_a_first_token_that_came_with_another_is_ambiguous() -> None:
 )
 def test_outcomes(pieces: list[bytes], ending: Ending, outcome: Outcome) -> None:
     assert judge(answer(*pieces), ending)[0] is outcome
+
+
+@pytest.mark.parametrize(
+    ("piece", "words"),
+    [
+        (b'data: {"object":"error","message":"engine died","type":"x"}\n\n', "engine died"),
+        (b'event: error\ndata: {"error":{"message":"no memory"}}\n\n', "no memory"),
+        (b'event: error\ndata: {"message":"no luck"}\n\n', "no luck"),
+        (b"event: error\ndata: plain words\n\n", "plain words"),
+    ],
+)
+def test_the_servers_own_words_are_the_detail(piece: bytes, words: str) -> None:
+    assert judge(answer(event(content="a"), piece), WHOLE) == (Outcome.STREAM_ERROR, words)
+
+
+def test_an_error_events_type_ends_with_it() -> None:
+    found = answer(b"event: error\ndata: x\n\n", event(content="a"))
+    assert found.events == 1
+
+
+@pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "", "text/plain"])
+def test_a_page_is_no_answer(kind: str) -> None:
+    found = Answer(kind)
+    found.feed(1, b"<!DOCTYPE html>\n<html><title>Welcome</title>\n\n</html>\n")
+    found.close(2)
+    outcome, detail = judge(found, WHOLE)
+    assert outcome is Outcome.MALFORMED
+    assert kind.partition(";")[0] in detail
+
+
+def test_events_of_another_content_type_are_events() -> None:
+    found = Answer("text/plain")
+    found.feed(1, event(content="a") + b"data: [DONE]\n\n")
+    found.close(2)
+    assert judge(found, WHOLE)[0] is Outcome.OK
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_an_endless_answer_is_malformed_and_not_kept(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 5000)
+    monkeypatch.setattr(answers, "MAX_EVENT_BYTES", 5000)
+    found = Answer(kind)
+    for at in range(100):
+        found.feed(at, b"data: " + b"x" * 94)
+    found.close(100)
+    assert found.endless
+    assert judge(found, Ending(200, False))[0] is Outcome.MALFORMED
 
 
 def test_tokens_come_from_usage_then_tokenizer_then_chunks() -> None:

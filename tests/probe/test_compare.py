@@ -194,6 +194,13 @@ def test_goodput_that_never_varies_gets_exact_bounds() -> None:
     assert only(compare([base], [stack]), "goodput").verdict is Verdict.SLOWER
 
 
+def test_runs_that_do_not_vary_are_not_called_one_measurement() -> None:
+    found = only(compare([result({8: [100.0] * 3})], [result({8: [90.0] * 3})]))
+    assert found.verdict is Verdict.NO_VARIATION
+    assert "one measurement" not in f"{found.verdict} {found.reason}"
+    assert (found.low, found.high) == (None, None)
+
+
 def test_other_limits_spoil_goodput_alone() -> None:
     stack = result({8: [100.0]})
     stack["slo"]["ttft_s"] = 1.0

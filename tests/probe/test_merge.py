@@ -19,6 +19,7 @@ from obs_exporter.probe.lag import LagHistogram
 from obs_exporter.probe.load import Level, Stop
 from obs_exporter.probe.merge import merge_files
 from obs_exporter.probe.outcome import Outcome, Record
+from obs_exporter.probe.report import render
 from obs_exporter.probe.results import ResultError, ResultWriter, read_records
 from obs_exporter.probe.shards import Rendezvous, Shard, ShardError
 from obs_exporter.probe.summary import Accumulator, LevelKey
@@ -33,6 +34,14 @@ def test_together_the_shards_send_every_request_once(count: int, slots: int, req
     assert sum(shard.slots(level) for shard in shards) == slots
     assert sorted(index for shard in shards for index in shard.indexes(level)) == list(range(requests))
     assert all(shard.slots(level) or not list(shard.indexes(level)) for shard in shards)
+
+
+@given(st.integers(1, 9), st.integers(1, 40), st.integers(1, 20), st.integers(0, 39))
+def test_requests_are_shared_as_the_slots_are(count: int, slots: int, waves: int, more: int) -> None:
+    level = Level("short", slots, None, slots * waves + more % slots, None)
+    for shard in (Shard(i, count) for i in range(count)):
+        mine = len(list(shard.indexes(level)))
+        assert shard.slots(level) * waves <= mine <= shard.slots(level) * (waves + 1)
 
 
 @pytest.mark.parametrize("text", ["1", "4/4", "-1/4", "a/b", "1/0", "/"])
@@ -119,6 +128,27 @@ def test_shards_that_ran_apart_are_no_level(tmp_path: Path) -> None:
     (level,) = merge_files(paths, tmp_path / "all.json")["levels"]
     assert level["client_limited"] is True
     assert "--rendezvous" in level["client"]["limited"]
+
+
+def test_shards_that_ended_apart_get_no_advice_to_meet(tmp_path: Path) -> None:
+    records = some_records(40, 4)
+    paths = [write_shard(tmp_path, 0, 2, records[::2]), write_shard(tmp_path, 1, 2, records[1:10:2])]
+    merged = merge_files(paths, tmp_path / "all.json")
+    (level,) = merged["levels"]
+    assert "ended apart" in level["client"]["limited"]
+    assert "--rendezvous" not in render(merged, "text")
+    assert "--processes" not in render(merged, "text")
+
+
+def test_a_killed_shard_without_levels_is_merged(tmp_path: Path) -> None:
+    records = some_records(40, 7)
+    paths = [write_shard(tmp_path, 0, 2, records[::2]), write_shard(tmp_path, 1, 2, records[1::2])]
+    data = json.loads(paths[1].read_text())
+    paths[1].write_text(json.dumps(data | {"levels": [], "partial": True, "partial_reason": "was killed"}))
+    merged = merge_files(paths, tmp_path / "all.json")
+    assert merged["levels"][0]["requests"] == 40
+    assert merged["partial_reason"] == "shard 1/2: was killed"
+    assert any("computed from the 20 requests" in note for note in merged["notes"])
 
 
 def test_other_runs_are_refused(tmp_path: Path) -> None:

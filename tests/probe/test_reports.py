@@ -85,6 +85,13 @@ def test_a_limited_level_shows_no_number_of_the_server() -> None:
     assert "99% of a core" in text
 
 
+def test_a_limited_level_is_marked_in_the_ttft_chart() -> None:
+    limited = level(64, client_limited=True, client={"ttft_error_p99_s": 0.2, "limited": "slow"})
+    text = render(result(level(1), limited), "html")
+    assert "short c=64 (client-limited)" in text
+    assert "short c=1 (client-limited)" not in text
+
+
 def test_a_partial_result_says_so_first() -> None:
     lines = render(result(level(1), partial=True, partial_reason="stopped by a signal"), "text").splitlines()
     assert lines[3] == "PARTIAL RESULT: stopped by a signal"
@@ -97,6 +104,35 @@ def test_remarks() -> None:
     assert "4 answers were not streamed" in text
     assert "counted from chunks" in text
     assert "~0.4000" in text
+
+
+def test_an_open_loop_is_shown_from_its_schedule() -> None:
+    numbers = {"n": 400, "p50": 7.5, "p95": 8.5, "p99": 9.5}
+    schedule = {
+        "late_s": {"p99": 0.001},
+        "ttft_from_schedule_s": numbers | {"curve": [7.0, 7.5, 9.9]},
+        "e2e_from_schedule_s": numbers | {"p95": 12.25},
+    }
+    found = result(level(1, concurrency=None, rate=4.0, schedule=schedule))
+    row = next(line for line in render(found, "text").splitlines() if line.startswith("short 4/s"))
+    assert row.split()[6:9] == ["7.5000", "8.5000", "9.5000"]
+    assert row.split()[10] == "12.250"
+    assert "8" in re.findall(r'text-anchor="middle">([\d.]+)</text>', render(found, "html"))
+
+
+def test_what_the_servers_page_does_not_tell_has_its_reason() -> None:
+    signals = {
+        "ttft": {"value": 0.4, "count": 900}, "queue_wait": {"value": None, "reason": "the page does not have it"},
+        "kv_cache_usage": {"value": 0.5}, "preemptions": {"value": 0},
+    }  # fmt: skip
+    lost = {"value": None, "reason": "the engine's mean is higher", "warning": "others use it too"}
+    side = {"signals": signals, "lost_s": lost, "samples": 3, "failed_samples": 1, "error": "timed out"}
+    for output_format in FORMATS:
+        text = render(result(level(1, server=side)), output_format).replace("&#x27;", "'")
+        assert "engine queue wait not seen: the page does not have it" in text
+        assert "time lost between not told: the engine's mean is higher" in text
+        assert "others use it too" in text
+        assert "1 of 4 looks at the page failed: timed out" in text
 
 
 def test_a_result_with_nothing_is_no_zero() -> None:
@@ -276,23 +312,50 @@ def test_scenarios_command() -> None:
 
 
 @pytest.mark.skipif(not CHROMIUM and not os.environ.get("CI"), reason="no chromium here; Debian's package has it")
+def test_a_wide_table_fits_a_laptops_window(tmp_path: Path) -> None:
+    assert CHROMIUM, "chromium is missing"
+    side = {"signals": {"ttft": {"value": 0.0912}}, "lost_s": {"value": 0.0088}}
+    repeats = [level(256, n, output_tokens_per_s=12345.6 + 1111.1 * n, server=side) for n in range(3)]
+    limited = level(64, client_limited=True, client={"ttft_error_p99_s": 0.2, "limited": "slow"})
+    found = result(*repeats, limited)
+    for one in found["levels"]:
+        one["scenario"] = "shared-prefix"
+    widths = "[...document.querySelectorAll('.wide')].map(e => e.scrollWidth - e.clientWidth)"
+    seen = in_browser(tmp_path, render(found, "html"), 1200, f"Math.max(...{widths})")
+    assert int(seen[0]) <= 0
+
+
+@pytest.mark.skipif(not CHROMIUM and not os.environ.get("CI"), reason="no chromium here; Debian's package has it")
 @pytest.mark.parametrize("width", [390, 1300])
 def test_nothing_sticks_out_in_a_browser(tmp_path: Path, width: int) -> None:
     assert CHROMIUM, "chromium is missing"
     page = render(result(level(1), level(8), level(64)), "html", result(level(1), level(64), name="bare"))
-    script = (
-        "<script>addEventListener('load', () => parent.postMessage([document.documentElement.scrollWidth,"
-        "document.querySelectorAll('svg polyline').length].join(' '), '*'))</script>"
+    seen = in_browser(
+        tmp_path,
+        page,
+        width,
+        "document.documentElement.scrollWidth",
+        "document.querySelectorAll('svg polyline').length",
     )
-    outer = tmp_path / "outer.html"
+    assert int(seen[0]) <= width
+    assert int(seen[1]) == 9
+
+
+def in_browser(folder: Path, page: str, width: int, *expressions: str) -> list[str]:
+    """Show a page in a window of this width; return what the expressions are there."""
+    script = (
+        "<script>addEventListener('load', () => parent.postMessage("
+        f"[{', '.join(expressions)}].join(' '), '*'))</script>"
+    )
+    outer = folder / "outer.html"
     outer.write_text(
         "<!doctype html><body><script>addEventListener('message', e => document.body.dataset.seen = e.data)</script>"
         f'<iframe width="{width}" height="900" style="border:0" srcdoc="{html.escape(page + script)}"></iframe>'
     )
+    assert CHROMIUM
     flags = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom")
-    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    profile = f"--user-data-dir={folder / 'profile'}"
     done = subprocess.run([CHROMIUM, *flags, profile, outer.as_uri()], capture_output=True, text=True, timeout=60)
-    seen = re.search(r'data-seen="(\d+) (\d+)"', done.stdout)
+    seen = re.search(r'data-seen="([^"]+)"', done.stdout)
     assert seen, done.stdout[-500:] + done.stderr[-500:]
-    assert int(seen[1]) <= width
-    assert int(seen[2]) == 9
+    return seen[1].split()

@@ -185,8 +185,18 @@ def test_a_kill_loses_no_finished_request(truth_server: TruthProcess, tmp_path: 
         time.sleep(0.05)
     process.kill()
     process.wait()
-    assert len(list(read_records(file))) >= 4
+    records = list(read_records(file))
+    assert len(records) >= 4
+    assert read_result(output)["levels"] == []
     assert read_result(output)["partial"] is True
+    shown = probe("report", str(output)).stdout
+    assert "PARTIAL RESULT" in shown
+    row = next(line for line in shown.splitlines() if line.startswith("short c=4"))
+    assert row.split()[3:5] == [str(len(records)), "100.0%"]
+    merged = probe("merge", str(output), "--output", str(tmp_path / "m.json"))
+    assert merged.returncode == 1, merged.stderr
+    (level,) = read_result(tmp_path / "m.json")["levels"]
+    assert level["requests"] == len(records)
 
 
 def test_several_processes_give_one_result(truth_server: TruthProcess, tmp_path: Path) -> None:
@@ -210,6 +220,16 @@ def test_several_processes_give_one_result(truth_server: TruthProcess, tmp_path:
     assert len(set(ids)) == 40
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     assert 'llm_probe_good_requests_total{concurrency="6",rate="",scenario="short"' in textfile.read_text()
+
+
+def test_slots_that_processes_cannot_share_evenly(truth_server: TruthProcess, tmp_path: Path) -> None:
+    load = ("--concurrency", "3", "--requests-per-level", "180", "--processes", "2")
+    done, result = run(truth_server, tmp_path / "x.json", *load)
+    assert done.returncode == 0, done.stderr
+    (level,) = result["levels"]
+    assert level["client"]["shard_overlap"] > 0.8
+    assert "short, concurrency 3, repeat 1: runs in 2 processes" in done.stderr
+    assert "rendezvous" not in done.stdout + level["client"]["limited"]
 
 
 def test_a_stop_of_several_processes_keeps_all(truth_server: TruthProcess, tmp_path: Path) -> None:
@@ -238,7 +258,17 @@ def test_open_loop(truth_server: TruthProcess, tmp_path: Path) -> None:
     assert (level["concurrency"], level["rate"], level["requests"]) == (None, 50.0, 20)
     assert level["schedule"]["late_s"]["n"] == 20
     assert level["schedule"]["ttft_from_schedule_s"]["p50"] >= level["ttft_s"]["p50"]
-    assert "judged from the schedule" in done.stdout
+    assert level["schedule"]["e2e_from_schedule_s"]["p50"] >= level["e2e_s"]["p50"]
+    assert "judged, from the schedule" in done.stdout
+
+
+def test_a_client_that_leaves_late_is_not_sold_as_the_server(truth_server: TruthProcess, tmp_path: Path) -> None:
+    load = ("--rate", "50", "--requests-per-level", "20")
+    done, result = run(truth_server, tmp_path / "x.json", *load, "--max-client-error", "0.000001")
+    (level,) = result["levels"]
+    assert level["client_limited"] is True
+    assert "after their schedule" in level["client"]["limited"]
+    assert "client-limited" in next(line for line in done.stdout.splitlines() if line.startswith("short 50/s"))
 
 
 def test_metrics_while_it_runs_and_after(truth_server: TruthProcess, tmp_path: Path) -> None:
@@ -319,6 +349,9 @@ def test_a_secret_is_nowhere(truth_server: TruthProcess, tmp_path: Path) -> None
         (["--url", "{url}", "--shard", "0/4"], "--run-id"),
         (["--url", "{url}", "--listen", "nope"], "HOST:PORT"),
         (["--url", "{url}", "--metrics-url", "http://127.0.0.1:1/metrics", "--metrics-stack", "x"], "--metrics-stack"),
+        (["--url", "{url}", "--push-gateway", "http://u:hidden@127.0.0.1:1"], "--push-gateway: the URL carries"),
+        (["--url", "{url}", "--push-gateway", "u:hidden@127.0.0.1:1"], "--push-gateway: the URL carries"),
+        (["--url", "{url}", "--metrics-url", "http://u:hidden@127.0.0.1:1/metrics"], "--metrics-url: the URL carries"),
         (["--url", "{url}", "--output", "/proc/nope/x.json"], "cannot be written"),
         (["--url", "{url}", "--cacert", "/nope.pem"], None),
     ],
@@ -342,6 +375,7 @@ def test_wrong_usage_is_told(
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+    assert "hidden" not in done.stderr
     assert done.stdout == ""
 
 

@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from obs_exporter.probe.server_side import HTTPServerSide, PageError, describe_pages, fetch, read_schema_page
+from obs_exporter.probe.server_side import (
+    SCHEMA,
+    HTTPServerSide,
+    PageError,
+    describe_pages,
+    fetch,
+    mapper,
+    read_schema_page,
+)
 
 SUMMARY = {"ttft_s": {"mean": 0.5}, "requests": 10}
 
@@ -86,12 +94,12 @@ def test_a_level_from_first_to_last_page() -> None:
     assert signals["layer_queue_wait"] == {"value": None, "reason": "the page does not have it"}
 
 
-def describe(*pages: str) -> dict[str, Any]:
+def describe(*pages: str, target: str | None = None) -> dict[str, Any]:
     found = []
     for text in pages:
         with serve([text]) as url:
             found.append(fetch(url))
-    return describe_pages(found, read_schema_page, SUMMARY)
+    return describe_pages(found, mapper(SCHEMA, target), SUMMARY)
 
 
 def test_a_restart_is_no_negative_number() -> None:
@@ -108,6 +116,42 @@ def test_an_idle_engine_is_no_zero() -> None:
 
 def test_other_users_are_noticed() -> None:
     assert "others use it too" in describe(page(100, 30.0), page(200, 45.0))["lost_s"]["warning"]
+
+
+def both(count: int, total: float) -> str:
+    """A page with two targets, t and u; u has ten times the requests of t."""
+    lines = page(count, total).splitlines()
+    other = page(10 * count, 10 * total).replace('target="t"', 'target="u"').splitlines()
+    mixed = []
+    for one, two in zip(lines, other, strict=True):
+        mixed += [one] if one.startswith("#") else [one, two]
+    return "\n".join(sorted(mixed, key=lambda line: line.replace("# TYPE ", "").split("_seconds")[0])) + "\n"
+
+
+@pytest.mark.parametrize(("target", "count"), [("t", 10), ("u", 100)])
+def test_one_target_of_a_page_is_read(target: str, count: int) -> None:
+    found = describe(both(100, 30.0), both(110, 31.5), target=target)
+    assert found["signals"]["ttft"]["count"] == count
+
+
+def test_several_targets_are_never_mixed() -> None:
+    found = describe(both(100, 30.0), both(110, 31.5))
+    assert found["signals"]["ttft"]["value"] is None
+    assert "(t, u)" in found["signals"]["ttft"]["reason"]
+    assert "--metrics-target" in found["signals"]["kv_cache_usage"]["reason"]
+    assert found["lost_s"]["value"] is None
+    assert "it has: t, u" in describe(both(1, 1.0), both(2, 2.0), target="v")["error"]
+
+
+def test_a_page_of_another_kind_is_told() -> None:
+    other = "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running 1\n"
+    assert "--metrics-stack" in describe(other, other)["signals"]["ttft"]["reason"]
+
+
+def test_an_engine_slower_than_its_client_is_no_time_lost() -> None:
+    lost = describe(page(100, 30.0), page(110, 40.0))["lost_s"]
+    assert lost["value"] is None
+    assert "other traffic" in lost["reason"]
 
 
 def test_pages_that_cannot_be_read_are_counted() -> None:

@@ -73,6 +73,22 @@ def test_an_endless_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         parser.feed(b"x")
 
 
+def test_an_event_of_endless_lines_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 1000)
+    parser = SSEParser()
+    for _ in range(83):
+        parser.feed(b"data: 12345\n")
+    with pytest.raises(SSEError, match="without an end"):
+        parser.feed(b"data: 12345\n")
+
+
+def test_long_events_in_a_row_are_no_endless_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 1000)
+    parser = SSEParser()
+    events = [event for _ in range(50) for event in parser.feed(b"data: " + b"x" * 600 + b"\n\ndata: y\n")]
+    assert len(events) == 50
+
+
 def test_it_says_when_an_event_is_not_finished() -> None:
     parser = SSEParser()
     parser.feed(b"data: a\n")

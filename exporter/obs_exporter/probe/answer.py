@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from obs_exporter.probe.sse import SSEError, SSEParser
+from obs_exporter.probe.sse import MAX_EVENT_BYTES, ErrorEvent, SSEError, SSEParser
 
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "refusal", "text")
 _FAILED_FINISHES = frozenset({"error", "abort"})
 """Finish reasons with which vLLM ends a request that it gave up (`RequestStatus` in its v1/request.py)."""
-
-MAX_JSON_BYTES = 64 * 1024 * 1024
 
 
 def choice_text(choice: dict[str, Any]) -> str:
@@ -41,19 +39,23 @@ class Answer:
 
     ``streamed`` is false for a plain JSON body: its one "event" is the whole body. ``ambiguous_first`` is true when the
     read that brought the first token brought another one too: its time may then be the later one's. ``queue_wait_s`` is
-    what the engine says of its own queue, None where it says nothing.
+    what the engine says of its own queue, None where it says nothing. ``endless``: an event or a plain body passed
+    MAX_EVENT_BYTES: the rest is not kept, and nothing more need be read.
     """
 
     __slots__ = (
-        "_json", "_keep_text", "_sse", "ambiguous_first", "done", "error", "events", "finish_reason", "first_ns",
-        "first_tokens", "gaps_ns", "last_ns", "malformed", "payloads", "queue_wait_s", "streamed", "text",
-        "usage_tokens",
+        "_content_type", "_held", "_json", "_keep_text", "_sse", "ambiguous_first", "done", "endless", "error",
+        "events", "finish_reason", "first_ns", "first_tokens", "gaps_ns", "last_ns", "malformed", "payloads",
+        "queue_wait_s", "streamed", "text", "usage_tokens",
     )  # fmt: skip
 
     def __init__(self, content_type: str, keep_text: bool = False) -> None:
         self.streamed = not content_type.lower().startswith("application/json")
+        self._content_type = content_type
         self._sse = SSEParser()
         self._json: list[bytes] = []
+        self._held = 0
+        self.endless = False
         self._keep_text = keep_text
         self.first_ns: int | None = None
         self.last_ns: int | None = None
@@ -77,9 +79,12 @@ class Answer:
 
     def feed(self, at_ns: int, piece: bytes) -> None:
         """Take in one piece of the body that arrived at ``at_ns``."""
-        if not self.streamed:
-            self._json.append(piece)
+        if self.endless:
             return
+        if not self.streamed:
+            self._keep(piece)
+            return
+        self._held += len(piece)
         before = self.events
         had_first = self.first_ns is not None
         try:
@@ -87,20 +92,39 @@ class Answer:
                 self._event(at_ns, data)
         except SSEError as error:
             self.malformed = self.malformed or str(error)
+            self.endless = True
         if not had_first and self.events - before > 1:
             self.ambiguous_first = True
+
+    def _keep(self, piece: bytes) -> None:
+        """Keep a piece of a plain JSON body until its end."""
+        self._json.append(piece)
+        self._held += len(piece)
+        if self._held > MAX_EVENT_BYTES:
+            self._json.clear()
+            self.malformed = f"a plain JSON answer passes {MAX_EVENT_BYTES} bytes"
+            self.endless = True
 
     def close(self, at_ns: int) -> None:
         """Tell the answer that its body has ended at ``at_ns`` (a plain JSON body is read now)."""
         if not self.streamed and self._json:
             self._event(at_ns, b"".join(self._json))
             self._json.clear()
+        elif self._held and not self.payloads and not self.done and not self._names_events():
+            kind = self._content_type.partition(";")[0][:60] or "no content type"
+            self.malformed = self.malformed or f"neither server-sent events nor JSON ({kind})"
+
+    def _names_events(self) -> bool:
+        return self._content_type.lower().startswith("text/event-stream")
 
     def _event(self, at_ns: int, data: bytes) -> None:
         if data == b"[DONE]":
             self.done = True
             return
         self.payloads += 1
+        if type(data) is ErrorEvent:
+            self._error_event(data)
+            return
         try:
             event = json.loads(str(data, "utf-8"))  # bytes would be searched for their encoding first
         except ValueError as error:  # UnicodeDecodeError is one too
@@ -112,10 +136,23 @@ class Answer:
         if event.get("error"):
             self.error = self.error or _error_text(event["error"])
             return
+        if event.get("object") == "error":  # vLLM's older form: the event itself is the error
+            self.error = self.error or _error_text(event)
+            return
         self._usage(event.get("usage"))
         if "metrics" in event:
             self._engine_metrics(event["metrics"])
         self._choices(at_ns, event.get("choices"))
+
+    def _error_event(self, data: bytes) -> None:
+        """Note an event of the type error, whatever it carries."""
+        try:
+            said = json.loads(data)
+        except ValueError:
+            said = data.decode("utf-8", "replace")
+        if isinstance(said, dict):
+            said = said.get("error") or said
+        self.error = self.error or _error_text(said or "an event of the type error")
 
     def _usage(self, usage: object) -> None:
         if isinstance(usage, dict):

@@ -42,7 +42,8 @@ def parse_noise(texts: tuple[str, ...]) -> dict[str, dict[int, float]]:
 
 def read_side(text: str) -> list[dict[str, Any]]:
     """Read one side: result files with commas between them, or a folder of them. Raises InputError."""
-    from obs_exporter.probe.results import ResultError, read_result
+    from obs_exporter.probe.recover import read_whole
+    from obs_exporter.probe.results import ResultError
 
     paths: list[Path] = []
     for part in text.split(","):
@@ -51,7 +52,7 @@ def read_side(text: str) -> list[dict[str, Any]]:
     if not paths:
         raise InputError(f"{text}: no result file (*.json) in it")
     try:
-        return [read_result(path) for path in paths]
+        return [read_whole(path) for path in paths]
     except ResultError as error:
         raise InputError(str(error)) from None
 
@@ -122,7 +123,7 @@ def compare_command(
     bad = (
         {Verdict.SLOWER}
         if fail_on == "slower"
-        else {Verdict.SLOWER, Verdict.NOISE, Verdict.NO_INTERVAL, Verdict.NOT_COMPARABLE}
+        else {Verdict.SLOWER, Verdict.NOISE, Verdict.NO_INTERVAL, Verdict.NO_VARIATION, Verdict.NOT_COMPARABLE}
     )
     if fail_on != "none" and any(one.verdict in bad for one in found.findings):
         click.get_current_context().exit(1)

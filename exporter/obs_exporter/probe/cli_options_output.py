@@ -47,7 +47,10 @@ JUDGE: tuple[Option, ...] = (
         type=_SECONDS,
         default=0.005,
         show_default=True,
-        help=("The probe's own TTFT error at p99, in seconds, from which a level counts as limited by the client."),
+        help=(
+            "The probe's own TTFT error, and its lateness in an open loop, at p99 in seconds, from which a level counts"
+            " as limited by the client."
+        ),
     ),
 )
 
@@ -79,6 +82,10 @@ OUTPUT: tuple[Option, ...] = (
         default="schema",
         show_default=True,
         help="How to read that page: schema (an obs-exporter's page), or the stack whose own page it is, e.g. vllm.",
+    ),
+    click.option(
+        "--metrics-target",
+        help="The target to read where an obs-exporter's page has several (label target), for example chat-prod.",
     ),
     click.option(
         "--metrics-interval",

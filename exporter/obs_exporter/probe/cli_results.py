@@ -28,11 +28,12 @@ def report_command(result: Path, baseline: Path | None, output_format: str, outp
 
     Example: obs-probe report results/ray.json --baseline results/bare.json --format html --output ray.html
     """
+    from obs_exporter.probe.recover import read_whole
     from obs_exporter.probe.report import render
-    from obs_exporter.probe.results import ResultError, read_result
+    from obs_exporter.probe.results import ResultError
 
     try:
-        found, other = read_result(result), read_result(baseline) if baseline else None
+        found, other = read_whole(result), read_whole(baseline) if baseline else None
     except ResultError as error:
         raise InputError(str(error)) from None
     write_output(render(found, output_format, other), output)
@@ -50,8 +51,8 @@ def report_command(result: Path, baseline: Path | None, output_format: str, outp
 def merge_command(results: tuple[Path, ...], output: Path, wait: float) -> None:
     """Join the shards of one run: every number is computed anew from all requests.
 
-    RESULTS are the result files, or a folder with them. Exit status 1 when the merged result is partial (a shard
-    is missing or was stopped).
+    RESULTS are the result files, or a folder with them; one result of a run without shards is computed anew alone.
+    Exit status 1 when the merged result is partial (a shard is missing or was stopped).
 
     Example: obs-probe merge results/shard-*.json --output results/all.json
     """

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from obs_exporter.probe.answer import Answer
 from obs_exporter.probe.exchange import Exchange
 from obs_exporter.probe.http1 import HTTPError
+from obs_exporter.probe.idle import IdlePool
 from obs_exporter.probe.outcome import Ending, Outcome
 from obs_exporter.probe.request import Endpoint
 from obs_exporter.probe.transport import Address, TLSOptions, Transport, TransportError, resolve
@@ -24,8 +25,8 @@ _DIGEST_PIECES = 16
 _DIGEST_BYTES = 32 * 1024
 _BACKLOG = 512
 """Answers that may wait while events keep coming; beyond that they are read first, so that memory is bounded."""
-_REUSE_WITHIN_NS = 1_000_000_000
-"""A connection idle for longer is not used again: the server may be about to close it: that would look a fault."""
+_HELD_BYTES = 1024 * 1024
+"""Bytes of one answer that may wait to be read; a server that never pauses is read at once beyond that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Client:
         # One offset for all: a wall clock that is set during a level must not stretch it.
         self._wall_s = time.time() - time.perf_counter_ns() / 1e9
         self._active: dict[int, Exchange] = {}
-        self._idle: dict[int, tuple[Transport, int]] = {}
+        self._idle = IdlePool(self._poll)
         self._deadlines: OrderedDict[Exchange, None] = OrderedDict()  # one timeout for all: in the order of their ends
         self._work: deque[Exchange] = deque()
         self._timeout_ns = int(options.timeout_s * 1e9)
@@ -86,12 +87,17 @@ class Client:
         """Begin one request. A failure to connect ends it like any other."""
         exchange = Exchange(payload, tag, time.perf_counter_ns(), self._timeout_ns)
         self._deadlines[exchange] = None
-        transport = self._take_idle()
-        if transport is not None:
-            exchange.transport = transport
-            self._active[transport.fd] = exchange
-            self._send(exchange, transport)
+        transport = self._idle.take()
+        if transport is None:
+            self._connect(exchange)
             return
+        exchange.transport = transport
+        exchange.may_redo = True
+        self._active[transport.fd] = exchange
+        self._send(exchange, transport)
+
+    def _connect(self, exchange: Exchange) -> None:
+        """Open a new connection for a request."""
         try:
             transport = Transport(self._family, self._address, self._endpoint, self._context, self._tunnel)
         except OSError as error:  # no file descriptor left
@@ -119,7 +125,7 @@ class Client:
             if exchange is not None:
                 self._handle(exchange, mask)
             elif fd in self._idle:
-                self._drop_idle(fd)  # closed by the server, or bytes nobody asked for
+                self._idle.drop(fd)  # closed by the server, or bytes nobody asked for
         while len(self._work) > _BACKLOG:
             self._digest(self._work.popleft())
         if self._deadlines:
@@ -151,28 +157,8 @@ class Client:
             if exchange.transport is not None:
                 exchange.transport.close()
         self._active.clear()
-        self.close_idle()
+        self._idle.clear()
         self._poll.close()
-
-    def close_idle(self) -> None:
-        """Close the connections that no request uses now."""
-        for fd in list(self._idle):
-            self._drop_idle(fd)
-
-    def _take_idle(self) -> Transport | None:
-        oldest_ns = time.perf_counter_ns() - _REUSE_WITHIN_NS
-        while self._idle:
-            fd, (transport, since) = self._idle.popitem()
-            if since >= oldest_ns:
-                return transport
-            self._idle[fd] = (transport, since)
-            self._drop_idle(fd)
-        return None
-
-    def _drop_idle(self, fd: int) -> None:
-        transport, _ = self._idle.pop(fd)
-        self._poll.unregister(fd)
-        transport.close()
 
     def _handle(self, exchange: Exchange, mask: int) -> None:
         transport = exchange.transport
@@ -221,6 +207,7 @@ class Client:
         if not piece.data:
             self._closed(exchange)
             return
+        exchange.may_redo = False
         try:
             body = http.feed(piece.data)
         except HTTPError as error:
@@ -233,6 +220,9 @@ class Client:
             self._end(exchange, Ending(http.status, True))
         elif len(exchange.pieces) >= _DIGEST_PIECES or exchange.held > _DIGEST_BYTES:
             self._queue(exchange)
+            if exchange.held > _HELD_BYTES:
+                self._work.remove(exchange)
+                self._digest(exchange)
 
     def _closed(self, exchange: Exchange) -> None:
         http = exchange.http
@@ -242,11 +232,32 @@ class Client:
             self._fail(exchange, "the server closed the connection")
 
     def _fail(self, exchange: Exchange, detail: str) -> None:
-        """End a request whose connection failed: before any answer a connect failure, else a truncated answer."""
-        if exchange.http.status == 0:
+        """End a request whose connection failed: before any answer a connect failure, else a truncated answer.
+
+        A connection that was used before may have been closed by the server just as the request left, which says
+        nothing of how the server answers: such a request is sent once more, on a new connection, and marked.
+        """
+        if exchange.may_redo:
+            self._redo(exchange)
+        elif exchange.http.status == 0:
             self._end(exchange, Ending(0, False, Outcome.CONNECT, f"{detail}, before any answer"))
         else:
             self._end(exchange, Ending(exchange.http.status, False, None, detail))
+
+    def _redo(self, exchange: Exchange) -> None:
+        if exchange.transport is not None:
+            self._release(exchange.transport, keep=False)
+        exchange.start_again(time.perf_counter_ns())
+        self._connect(exchange)
+
+    def _release(self, transport: Transport, keep: bool) -> None:
+        """Take a connection from its request: keep it for another one, or close it."""
+        del self._active[transport.fd]
+        if keep:
+            self._idle.put(transport)
+        else:
+            self._poll.unregister(transport.fd)
+            transport.close()
 
     def _end_unsent(self, exchange: Exchange, detail: str) -> None:
         exchange.ending = Ending(0, False, Outcome.CONNECT, detail)
@@ -261,19 +272,9 @@ class Client:
         self._deadlines.pop(exchange, None)
         exchange.end_ns = exchange.end_ns or time.perf_counter_ns()
         if transport is not None:
-            del self._active[transport.fd]
             http = exchange.http
-            if (
-                self._options.reuse
-                and ending.whole
-                and http.keep_alive
-                and not http.leftover
-                and not transport.wants_write
-            ):
-                self._idle[transport.fd] = (transport, time.perf_counter_ns())
-            else:
-                self._poll.unregister(transport.fd)
-                transport.close()
+            clean = ending.whole and http.keep_alive and not http.leftover and not transport.wants_write
+            self._release(transport, keep=self._options.reuse and clean)
             exchange.transport = None
         self._queue(exchange)
         self._on_free()
@@ -299,6 +300,9 @@ class Client:
             exchange.answer.feed(at_ns, body)
         exchange.pieces.clear()
         exchange.held = 0
-        if exchange.ending is not None:
+        if exchange.ending is None and exchange.answer.endless:
+            # The connection is of no more use, and its end may never come.
+            self._end(exchange, Ending(exchange.http.status, False))
+        elif exchange.ending is not None:
             exchange.answer.close(exchange.end_ns)
             self._on_finish(exchange)

@@ -16,7 +16,7 @@ from obs_exporter.probe import stats
 from obs_exporter.probe.comparable import Mismatch, cannot_say, level_obstacle, mismatches, slo_obstacle
 from obs_exporter.probe.compare_design import METRICS, Design, Metric, design_of, unit_values
 from obs_exporter.probe.compare_trend import Trend, trends_of
-from obs_exporter.probe.report.result import Load
+from obs_exporter.probe.report.levels import Load
 
 ALPHA = 0.05
 
@@ -30,6 +30,7 @@ class Verdict(StrEnum):
     NOISE = "indistinguishable from noise"
     NOT_COMPARABLE = "not comparable"
     NO_INTERVAL = "one measurement: no interval"
+    NO_VARIATION = "runs do not vary: no interval"
 
 
 Noise = Mapping[str, Mapping[int, float]]
@@ -196,13 +197,14 @@ def _direction(metric: Metric, difference: float) -> Verdict:
 def _constant(base: Finding, runs: tuple[list[dict[str, Any]], ...], margin: float) -> Finding:
     """Judge runs that do not vary at all: t says nothing, but for a share the pooled counts give exact bounds."""
     if not base.metric.share:
-        return replace(base, verdict=Verdict.NO_INTERVAL, reason="the runs do not vary at all: no interval")
+        why = "several runs, and no variation between them at all: no interval; are they copies of one run?"
+        return replace(base, verdict=Verdict.NO_VARIATION, reason=why)
     bounds = []
     for side in runs:
         sent = sum(level.get("requests") or 0 for level in side)
         if not sent:
             return replace(
-                base, verdict=Verdict.NO_INTERVAL, reason="the runs do not vary, and their counts are not known"
+                base, verdict=Verdict.NO_VARIATION, reason="the runs do not vary, and their counts are not known"
             )
         good = round(sum((level.get("goodput") or 0.0) * (level.get("requests") or 0) for level in side))
         bounds.append(stats.clopper_pearson(good, sent))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from obs_exporter.probe import stats
-from obs_exporter.probe.report.result import Load, by_load, values_of
+from obs_exporter.probe.report.levels import Load, by_load, values_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from obs_exporter.probe import stats
 from obs_exporter.probe.compare_design import METRICS, Design, Metric, unit_values
-from obs_exporter.probe.report.result import Load
+from obs_exporter.probe.report.levels import Load
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any
 from obs_exporter.probe import stats
 from obs_exporter.probe.compare import Noise, band
 from obs_exporter.probe.compare_design import METRICS, unit_values
-from obs_exporter.probe.report.result import Load, by_load, load_name
+from obs_exporter.probe.report.levels import Load, by_load, load_name
 
 PASSED = 0.5
 """A stack that passes on at least half of the bare effect (log scale) follows its engine; below that it does not."""

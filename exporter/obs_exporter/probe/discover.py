@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 
+from obs_exporter.probe.guard import refusal_hint
 from obs_exporter.probe.request import Endpoint
 from obs_exporter.probe.transport import TLSOptions
 
@@ -16,6 +17,14 @@ _MAX_BODY = 1024 * 1024
 
 class DiscoverError(Exception):
     """The target does not tell; the message says what to give instead."""
+
+
+class StatusError(ValueError):
+    """An HTTP status other than 200."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"HTTP {status}")
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +43,9 @@ def first_model(hop: Hop) -> str:
     try:
         data = _get(hop, path)
         return str(data["data"][0]["id"])
+    except StatusError as error:
+        hint = refusal_hint(hop.endpoint, error.status, hop.key is not None)
+        raise DiscoverError(f"{hop.endpoint.url}: GET {path} answers {error}: {hint}; or give --model") from None
     except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
         reason = str(error) or error.__class__.__name__
         raise DiscoverError(f"{hop.endpoint.url}: GET {path} names no model ({reason}): give --model") from None
@@ -69,5 +81,5 @@ def _get(hop: Hop, path: str) -> Any:
     finally:
         connection.close()
     if response.status != 200:
-        raise ValueError(f"HTTP {response.status}")
+        raise StatusError(response.status)
     return json.loads(body)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from obs_exporter.probe.client import Client
 from obs_exporter.probe.exchange import Exchange
 from obs_exporter.probe.outcome import SLO, Outcome, Record, count_tokens, judge, meets
+from obs_exporter.probe.redact import Redactor
 
 _NAP_S = 0.5
 """The longest wait in one go: stop requests and progress are looked at this often."""
@@ -137,11 +138,14 @@ def _next_arrival(
 
 
 class RecordMaker:
-    """Turns an exchange that has ended into its record."""
+    """Turns an exchange that has ended into its record; what the server's own words repeat of a secret is hidden."""
 
-    def __init__(self, slo: SLO, tokenizer: Callable[[str], int] | None = None) -> None:
+    def __init__(
+        self, slo: SLO, tokenizer: Callable[[str], int] | None = None, redactor: Redactor | None = None
+    ) -> None:
         self._slo = slo
         self._tokenizer = tokenizer
+        self._redactor = redactor or Redactor()
 
     def make(self, exchange: Exchange) -> Record:
         """Return the record. Raises ValueError for an exchange that has not ended."""
@@ -155,13 +159,14 @@ class RecordMaker:
         record = Record(
             scenario=ticket.level.scenario, concurrency=ticket.level.concurrency, rate=ticket.level.rate,
             repeat=ticket.repeat, index=ticket.index, id=ticket.id, outcome=outcome, good=False,
-            started_at=round(exchange.started_at or time.time(), 6), detail=detail[:200], status=ending.status,
+            started_at=round(exchange.started_at or time.time(), 6), status=ending.status,
+            detail=self._redactor.clean(detail)[:200],
             late_s=late, connect_s=_seconds(exchange.begun_ns, exchange.connected_ns),
             ttft_s=_seconds(sent, answer.first_ns), last_s=_seconds(sent, answer.last_ns),
             e2e_s=_seconds(sent, exchange.end_ns), tokens=tokens, token_source=source,
             first_tokens=answer.first_tokens or 1, events=answer.events, streamed=answer.streamed,
-            ambiguous=answer.ambiguous_first, finish_reason=answer.finish_reason or "",
-            queue_wait_s=answer.queue_wait_s, lag_s=round(exchange.lag_ns / 1e9, 9),
+            ambiguous=answer.ambiguous_first, finish_reason=self._redactor.clean((answer.finish_reason or "")[:200]),
+            queue_wait_s=answer.queue_wait_s, lag_s=round(exchange.lag_ns / 1e9, 9), redone=exchange.redone,
             gaps_us=tuple(gap // 1000 for gap in answer.gaps_ns),
         )  # fmt: skip
         good = outcome is Outcome.OK and meets(self._slo, record.ttft_s, record.e2e_s, record.tpot_s, late or 0.0)

@@ -1,4 +1,7 @@
-"""Several shards of one run become one result, exactly: every number is computed anew from all records."""
+"""Several shards of one run become one result, exactly: every number is computed anew from all records.
+
+A single result of a run without shards is taken too: after a crash its numbers are made that way.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,12 @@ from typing import Any
 
 from obs_exporter.probe.lag import LagHistogram
 from obs_exporter.probe.outcome import Record
+from obs_exporter.probe.recover import key_of, read_whole
+from obs_exporter.probe.report.levels import OVERLAP_FLOOR
 from obs_exporter.probe.results import ResultError, ResultWriter, read_records, read_result
 from obs_exporter.probe.summary import Accumulator, LevelKey
 
 _SAME = ("run_id", "slo", "load", "target")
-_OVERLAP_FLOOR = 0.9
 _LOOK_S = 0.5
 
 
@@ -22,7 +26,7 @@ def merge_files(paths: Sequence[Path], output: Path) -> dict[str, Any]:
 
     Raises ResultError when a file cannot be read, or when the files are not the shards of one run.
     """
-    parts = [read_result(path) for path in paths]
+    parts = [read_whole(path) for path in paths]
     _check_same_run(paths, parts)
     if output.resolve() in {path.resolve() for path in paths}:
         raise ResultError(f"{output}: is one of the shards: give another --output")
@@ -48,7 +52,11 @@ def merge_files(paths: Sequence[Path], output: Path) -> dict[str, Any]:
         for note in part["notes"]:
             writer.note(note)
     missing = _missing(shards)
-    reasons = [f"shard {part['shard']}: {part['partial_reason']}" for part in parts if part["partial"]]
+    reasons = [
+        (f"shard {part['shard']}: " if part.get("shard") else "") + str(part["partial_reason"])
+        for part in parts
+        if part["partial"]
+    ]
     writer.finish("; ".join([*missing, *reasons]))
     return writer.result
 
@@ -84,14 +92,16 @@ def _check_same_run(paths: Sequence[Path], parts: Sequence[dict[str, Any]]) -> N
     seen: dict[str, Path] = {}
     for path, part in zip(paths, parts, strict=True):
         shard = part.get("shard")
-        if not shard:
+        if not shard and len(paths) > 1:
             raise ResultError(f"{path}: not a shard: it was run without --shard")
-        if shard in seen:
-            raise ResultError(f"{path}: the same shard ({shard}) as {seen[shard]}")
-        seen[shard] = path
+        if str(shard) in seen:
+            raise ResultError(f"{path}: the same shard ({shard}) as {seen[str(shard)]}")
+        seen[str(shard)] = path
 
 
 def _missing(shards: Sequence[str | None]) -> list[str]:
+    if not shards[0]:
+        return []
     count = int(str(shards[0]).partition("/")[2])
     lacking = [f"{i}/{count}" for i in range(count) if f"{i}/{count}" not in shards]
     return [f"shards missing: {', '.join(lacking)}"] if lacking else []
@@ -102,29 +112,41 @@ def _wider(span: tuple[float, float] | None, record: Record) -> tuple[float, flo
     return (start, end) if span is None else (min(span[0], start), max(span[1], end))
 
 
+def _overlap(spans: list[tuple[float, float]]) -> tuple[float, str]:
+    """Return for which share of a level all its shards ran, and why that is too little, or ""."""
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+    whole = max(ends) - min(starts)
+    overlap = max(0.0, min(ends) - max(starts)) / whole if whole > 0 else 1.0
+    if len(spans) < 2 or overlap >= OVERLAP_FLOOR:
+        return overlap, ""
+    text = f"the shards ran together for only {overlap:.0%} of this level"
+    if max(starts) - min(starts) > (1 - OVERLAP_FLOOR) / 2 * whole:
+        return overlap, f"{text}: they started apart: start them with --rendezvous"
+    return overlap, f"{text}: they started together and ended apart: give each more requests, or equal slots"
+
+
 def _merged_level(
     key: LevelKey, accumulator: Accumulator, parts: Sequence[dict[str, Any]], spans: list[tuple[float, float]]
 ) -> dict[str, Any]:
     """Return a level's summary, with the client sides of its shards joined."""
     summary = accumulator.summary()
-    own = [level for part in parts for level in part["levels"] if _key_of(level) == key]
+    own = [level for part in parts for level in part["levels"] if key_of(level) == key]
     clients = [level["client"] for level in own]
     lag = LagHistogram()
     for client in clients:
-        lag.merge(LagHistogram.from_json(client["lag_s"]))
+        if client["lag_s"] is not None:
+            lag.merge(LagHistogram.from_json(client["lag_s"]))
     reasons = [client["limited"] for client in clients if client["limited"]]
-    together = max(0.0, min(end for _, end in spans) - max(start for start, _ in spans))
-    whole = max(end for _, end in spans) - min(start for start, _ in spans)
-    overlap = together / whole if whole > 0 else 1.0
-    if len(spans) > 1 and overlap < _OVERLAP_FLOOR:
-        reasons.append(f"the shards ran together for only {overlap:.0%} of this level: start them with --rendezvous")
+    overlap, why = _overlap(spans)
+    if why:
+        reasons.append(why)
     errors = [client["ttft_error_p99_s"] for client in clients if client["ttft_error_p99_s"] is not None]
     middles = [client["ttft_error_p50_s"] for client in clients if client["ttft_error_p50_s"] is not None]
     summary["client"] = {
         "calibrated": bool(clients) and all(client["calibrated"] for client in clients),
         "ttft_error_p50_s": max(middles, default=None),
         "ttft_error_p99_s": max(errors, default=None),
-        "cpu_share": max((client["cpu_share"] for client in clients), default=None),
+        "cpu_share": max((one["cpu_share"] for one in clients if one["cpu_share"] is not None), default=None),
         "lag_s": lag.to_json(),
         "limited": "; ".join(dict.fromkeys(reasons)),
         "shards": len(spans),
@@ -133,7 +155,3 @@ def _merged_level(
     summary["client_limited"] = bool(reasons)
     summary["server"] = next((level["server"] for level in own if level.get("server")), None)
     return summary
-
-
-def _key_of(level: dict[str, Any]) -> LevelKey:
-    return LevelKey(level["scenario"], level["concurrency"] or 0, level["rate"] or 0.0, level["repeat"])

@@ -56,7 +56,8 @@ class Record:
     request's bytes were handed to the kernel; in an open loop ``late_s`` is how long after its scheduled time that was,
     and the SLOs are judged from the schedule. ``gaps_us`` are the times between token events in microseconds.
     ``lag_s`` is the longest time between a piece's arrival in the kernel and its read. ``queue_wait_s`` is the engine's
-    own queue wait where the answer tells it.
+    own queue wait where the answer tells it. ``redone``: the server closed a kept connection before any byte
+    of an answer, and the request was sent again on a new one; the times are those of the second send.
     """
 
     scenario: str
@@ -84,6 +85,7 @@ class Record:
     finish_reason: str = ""
     lag_s: float = 0.0
     queue_wait_s: float | None = None
+    redone: bool = False
     gaps_us: tuple[int, ...] = ()
 
     @property
@@ -129,7 +131,8 @@ def judge(answer: Answer, ending: Ending) -> tuple[Outcome, str]:
     if ending.failure is not None:
         return ending.failure, ending.detail
     if ending.status != 200:
-        return Outcome.HTTP_ERROR, f"HTTP {ending.status}" if ending.status else "no status"
+        said = f": {answer.error}" if answer.error else ""
+        return Outcome.HTTP_ERROR, f"HTTP {ending.status}{said}" if ending.status else "no status"
     if answer.error is not None:
         return Outcome.STREAM_ERROR, answer.error
     if answer.malformed is not None:

@@ -109,6 +109,29 @@ class BarProgress(PlainProgress):
         self._bar.stop()
 
 
+class SharedProgress:
+    """A run in several processes: a line when their first record of a level comes. Gets their records in any order."""
+
+    def __init__(self, stream: IO[str], processes: int) -> None:
+        self._stream = stream
+        self._processes = processes
+        self._begun: set[tuple[str, int | None, float | None, int]] = set()
+        self._ended = 0
+
+    def recorded(self, record: Record) -> None:
+        """Take one finished request."""
+        place = (record.scenario, record.concurrency, record.rate, record.repeat)
+        if place not in self._begun:
+            self._begun.add(place)
+            name = Level(record.scenario, record.concurrency, record.rate, None, None).name
+            self._stream.write(
+                f"{name}, repeat {record.repeat + 1}: runs in {self._processes} processes"
+                f" ({self._ended} requests ended so far)\n"
+            )
+            self._stream.flush()
+        self._ended += 1
+
+
 def progress_for(stream: IO[str]) -> PlainProgress:
     """Return the progress that suits the stream."""
     return BarProgress(stream) if stream.isatty() else PlainProgress(stream)

@@ -124,6 +124,7 @@ class RequestBuilder:
         if shape.api not in _PATHS:
             raise RequestError(f"unknown API {shape.api!r}: use one of {', '.join(APIS)}")
         self._shape = shape
+        self.has_key = key is not None
         path = endpoint.path + _PATHS[shape.api]
         if absolute_form:
             path = f"{endpoint.scheme}://{endpoint.authority}{path}"

@@ -12,9 +12,11 @@ from typing import Any
 from obs_exporter.probe.calibrate import Calibration, calibrate
 from obs_exporter.probe.client import Client, ClientOptions
 from obs_exporter.probe.exchange import Exchange
+from obs_exporter.probe.guard import FIRST, Guard, TargetRefusesError
 from obs_exporter.probe.lag import LagHistogram
 from obs_exporter.probe.load import Level, RecordMaker, Slots, Stop, Ticket, arrivals, run_closed, run_open
 from obs_exporter.probe.outcome import SLO, Outcome, Record
+from obs_exporter.probe.redact import Redactor
 from obs_exporter.probe.request import Endpoint, RequestBuilder
 from obs_exporter.probe.results import ResultWriter
 from obs_exporter.probe.scenarios import Prompts, request_id
@@ -73,10 +75,15 @@ class Plan:
     rendezvous: Rendezvous | None = None
     tokenizer: Callable[[str], int] | None = None
     server_side: ServerSide = field(default_factory=ServerSide)
+    redactor: Redactor = field(default_factory=Redactor)
 
 
 class Runner:
-    """Runs a plan. Raises TransportError (unknown host), TruthError, ShardError, ResultError."""
+    """Runs a plan.
+
+    Raises TransportError (unknown host), TruthError, ShardError, ResultError, and TargetRefusesError when the target
+    answers nothing but the same refusal.
+    """
 
     def __init__(self, plan: Plan, writer: ResultWriter, observers: Sequence[Observer], stop: Stop) -> None:
         self._plan = plan
@@ -119,21 +126,29 @@ class Runner:
     def _level(self, level: Level, repeat: int) -> dict[str, Any]:
         """Run one repeat of one level; return its summary."""
         slots, lag = Slots(), LagHistogram()
-        sink = _Sink(RecordMaker(self._plan.slo, self._plan.tokenizer))
+        sink = _Sink(RecordMaker(self._plan.slo, self._plan.tokenizer, self._plan.redactor))
         client = Client(self._plan.endpoint, self._plan.options, sink.finished, slots.free, lag.add, self._address)
+        guard = Guard(self._plan.endpoint, self._plan.builder.has_key)
         accumulator = Accumulator(LevelKey(level.scenario, level.concurrency or 0, level.rate or 0.0, repeat))
         try:
-            self._warm_up(client, slots, sink, level, repeat)
+            self._warm_up(client, slots, sink, guard, level, repeat)
             lag.clear()
             sink.listeners = [
                 accumulator.add,
                 self._writer.record,
                 *(observer.recorded for observer in self._observers),
+                guard.add,
+                lambda _: guard.check(),
             ]
             for observer in self._observers:
                 observer.level_started(level, repeat, lambda: client.in_flight, lag)
             self._plan.server_side.begin()
             cpu_share = self._load(client, slots, level, repeat)
+            guard.check(1)
+        except TargetRefusesError:
+            del sink.listeners[-1]
+            client.cancel()
+            raise
         finally:
             client.close()
         summary = accumulator.summary()
@@ -142,16 +157,24 @@ class Runner:
         summary["server"] = self._plan.server_side.end(summary)
         return summary
 
-    def _warm_up(self, client: Client, slots: Slots, sink: _Sink, level: Level, repeat: int) -> None:
-        """Send the warm-up requests; they are in no number, but a failing one is noted."""
+    def _warm_up(self, client: Client, slots: Slots, sink: _Sink, guard: Guard, level: Level, repeat: int) -> None:
+        """Send the warm-up requests; they are in no number, but a failing one is noted.
+
+        When all of them are refused, a few more go out one by one: a wrong URL or key is then told before the load.
+        """
         count = self._plan.warmup
         width = min(count, self._plan.shard.slots(level) if level.concurrency else 1)
         if not width:
             return
         failed: list[Record] = []
-        sink.listeners = [lambda record: None if record.outcome is Outcome.OK else failed.append(record)]
+        sink.listeners = [lambda record: None if record.outcome is Outcome.OK else failed.append(record), guard.add]
         warm = Level(level.scenario, width, None, count, None)
-        run_closed(client, slots, self._builder(level, repeat, "warm-up"), warm, width, iter(range(count)), self._stop)
+        build = self._builder(level, repeat, "warm-up")
+        run_closed(client, slots, build, warm, width, iter(range(count)), self._stop)
+        while 0 < guard.refused < FIRST and not self._stop.requested:
+            count += 1
+            run_closed(client, slots, build, warm, 1, iter((count,)), self._stop)
+        guard.check()
         if failed and not self._stop.requested:
             self._writer.note(f"{level.name}: warm-up failed: {failed[0].outcome}: {failed[0].detail}")
 
@@ -200,6 +223,12 @@ class Runner:
             late = lag.bound(0.99) or 0.0
             if late > self._plan.max_client_error_s:
                 reasons.append(f"reads came up to {late:g} s late (p99) and merged first tokens with later ones")
+        behind = ((summary["schedule"] or {}).get("late_s") or {}).get("p99")
+        if behind is not None and behind > self._plan.max_client_error_s:
+            reasons.append(
+                f"requests left {behind * 1e3:.1f} ms after their schedule at p99"
+                f" (limit {self._plan.max_client_error_s * 1e3:g} ms)"
+            )
         return {
             "calibrated": known is not None,
             "ttft_error_p50_s": known.ttft_error_p50_s if known else None,

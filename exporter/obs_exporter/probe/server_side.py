@@ -26,6 +26,8 @@ Mapper = Callable[[str], Signals]
 
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """The environment's proxies are not used, as for the requests themselves."""
+_PREFIX = "llm_"
+"""How every family of the common schema begins."""
 _MAX_PAGE = 32 * 1024 * 1024
 _ACCEPT = "text/plain;version=0.0.4"
 _HISTOGRAMS = ("ttft", "queue_wait", "request_duration", "layer_queue_wait")
@@ -38,13 +40,15 @@ class PageError(ValueError):
 
 
 def read_schema_page(text: str) -> dict[str, list[Series]]:
-    """Read a page in the common schema. Raises PageError when it is no exposition text."""
+    """Read a page in the common schema. Raises PageError when it is no exposition text, or has no family of ours."""
     from prometheus_client.parser import text_string_to_metric_families
 
     by_family = {signal.family: signal for signal in SIGNALS}
     found: dict[str, list[Series]] = {}
+    ours = False
     try:
         for family in text_string_to_metric_families(text):
+            ours = ours or family.name.startswith(_PREFIX)
             signal = by_family.get(family.name)
             if signal is None or family.type != str(signal.kind):
                 continue
@@ -59,6 +63,11 @@ def read_schema_page(text: str) -> dict[str, list[Series]]:
                 ]
     except (ValueError, KeyError, IndexError) as error:
         raise PageError(f"not a metrics page: {error}") from None
+    if not ours:
+        raise PageError(
+            f"no {_PREFIX}* family on it: not an obs-exporter's page; name the stack whose own page it is with"
+            " --metrics-stack"
+        )
     return found
 
 
@@ -74,9 +83,32 @@ def read_stack_page(stack: str, text: str) -> dict[str, list[Series]]:
     return {answer.signal.id: list(answer.series) for answer in reading.answers if answer.series}
 
 
-def mapper(name: str) -> Mapper:
-    """Return how a page is read, by the name that --metrics-stack takes."""
-    return read_schema_page if name == SCHEMA else partial(read_stack_page, name)
+def read_target(target: str | None, text: str) -> dict[str, list[Series]]:
+    """Read one target's part of a page in the common schema; without a name, the page's only one.
+
+    Raises PageError where the page has several and none is named, or not the named one: mixed targets say nothing.
+    """
+    page = read_schema_page(text)
+    there = {_target(one) for series in page.values() for one in series}
+    names = ", ".join(sorted(there)) or "none"
+    if target is None and len(there) > 1:
+        raise PageError(f"the page has several targets ({names}): name the probed one with --metrics-target")
+    if target is not None and target not in there:
+        raise PageError(f"the page has no target {target!r}; it has: {names}")
+    return {
+        name: chosen
+        for name, series in page.items()
+        if (chosen := [one for one in series if target is None or _target(one) == target])
+    }
+
+
+def _target(series: Series) -> str:
+    return dict(series.labels).get("target", "")
+
+
+def mapper(name: str, target: str | None = None) -> Mapper:
+    """Return how a page is read, by what --metrics-stack and --metrics-target say."""
+    return partial(read_target, target) if name == SCHEMA else partial(read_stack_page, name)
 
 
 SCHEMA = "schema"
@@ -167,13 +199,14 @@ def describe_pages(pages: Sequence[Page], mapper: Mapper, summary: dict[str, Any
     if errors:
         found["error"] = errors[0]
     whole = len(read) >= 2 and not pages[0].error and not pages[-1].error
+    unread = f"the page could not be read at the level's start and end: {errors[0] if errors else 'too few looks'}"
     signals: dict[str, Any] = {}
     for name in _HISTOGRAMS:
-        signals[name] = _histogram_delta(read, name) if whole else _none("fewer than two pages could be read")
+        signals[name] = _histogram_delta(read, name) if whole else _none(unread)
     for name in _COUNTERS:
-        signals[name] = _counter_delta(read, name) if whole else _none("fewer than two pages could be read")
+        signals[name] = _counter_delta(read, name) if whole else _none(unread)
     for name in _GAUGES:
-        signals[name] = _gauge_peak(read, name)
+        signals[name] = _gauge_peak(read, name) if read else _none(unread)
     found["signals"] = signals
     found["lost_s"] = _lost(signals, summary)
     found["prefix_cache_hit_ratio"] = _hit_ratio(signals)
@@ -239,18 +272,23 @@ def _gauge_peak(read: Sequence[Signals], name: str) -> dict[str, Any]:
 
 
 def _lost(signals: Mapping[str, Any], summary: dict[str, Any]) -> dict[str, Any]:
-    """Return the client's mean TTFT less the engine's: what the layers and the network took, per request."""
+    """Return the client's mean TTFT less the engine's: what the layers and the network took, per request.
+
+    A difference below 0 is no time lost: it is left out, with its reason.
+    """
     engine, client = signals["ttft"]["value"], summary["ttft_s"]["mean"]
     if engine is None:
         return _none(f"engine TTFT: {signals['ttft']['reason']}")
     if client is None:
         return _none("no request succeeded")
     finished, seen = signals["ttft"]["count"], summary["requests"]
-    found: dict[str, Any] = {
-        "value": round(client - engine, 9),
-        "client_mean_ttft_s": client,
-        "engine_mean_ttft_s": engine,
-    }
+    found: dict[str, Any] = {"client_mean_ttft_s": client, "engine_mean_ttft_s": engine}
+    if client >= engine:
+        found["value"] = round(client - engine, 9)
+    else:
+        # The engine's TTFT is a part of the client's, so of the same requests it cannot be the longer one.
+        why = f"the engine's mean TTFT ({engine:.4f} s) is longer than the client's ({client:.4f} s)"
+        found |= _none(f"{why}: the page has other traffic, or other requests than this probe's")
     if abs(finished - seen) > 0.02 * seen + 1:
         found["warning"] = f"the engine counted {finished:g} first tokens, this probe sent {seen}: others use it too"
     return found

@@ -15,9 +15,11 @@ import click
 from obs_exporter.probe.cli_common import InputError, pairs
 from obs_exporter.probe.client import ClientOptions
 from obs_exporter.probe.discover import DiscoverError, engine_version, first_model
+from obs_exporter.probe.guard import TargetRefusesError
 from obs_exporter.probe.load import Level, Stop
 from obs_exporter.probe.outcome import SLO, Record
-from obs_exporter.probe.progress import progress_for
+from obs_exporter.probe.progress import SharedProgress, progress_for
+from obs_exporter.probe.redact import Redactor
 from obs_exporter.probe.request import RequestBuilder, RequestError, Shape
 from obs_exporter.probe.results import ResultError, ResultWriter
 from obs_exporter.probe.runner import Observer, Plan, Runner
@@ -29,6 +31,7 @@ from obs_exporter.probe.session_parts import (
     hop_of,
     published,
     raise_file_limit,
+    redactor_of,
     server_side_of,
     stopping,
     target_name,
@@ -39,15 +42,19 @@ from obs_exporter.probe.transport import TransportError
 from obs_exporter.probe.truth.process import TruthError
 from obs_exporter.probe.versions import engine_generation
 
+_TOLD = (RequestError, TransportError, DiscoverError, ResultError, ShardError, TruthError, TargetRefusesError)
+"""What may go wrong and is told in a line: wrong usage, or a target that cannot be used."""
 _DEFAULT_CONCURRENCY = (1, 2, 4, 8, 16, 32, 64)
 
 
 def execute(options: RunOptions, arguments: Sequence[str]) -> int:
     """Run; return the exit status: 0, or 1 for a partial result. Raises InputError (exit status 2)."""
+    redactor = Redactor()
     try:
-        return _Session(options, arguments).run()
-    except (RequestError, TransportError, DiscoverError, ResultError, ShardError, TruthError) as error:
-        raise InputError(str(error)) from None
+        redactor = redactor_of(options)
+        return _Session(options, arguments, redactor).run()
+    except _TOLD as error:
+        raise InputError(redactor.clean(str(error))) from None
 
 
 def levels_of(options: RunOptions) -> tuple[Level, ...]:
@@ -79,8 +86,9 @@ def _requests(options: RunOptions, slots: int | None) -> int | None:
 class _Session:
     """The steps of one run, in order."""
 
-    def __init__(self, options: RunOptions, arguments: Sequence[str]) -> None:
+    def __init__(self, options: RunOptions, arguments: Sequence[str], redactor: Redactor) -> None:
         self._options = options
+        self._redactor = redactor
         self._arguments = arguments
         self._levels = levels_of(options)
         self._run_id = options.run_id or uuid.uuid4().hex[:12]
@@ -106,7 +114,7 @@ class _Session:
         if options.calibrate_only:
             return self._only_calibrate()
         check_reachable(self._hop)
-        model = options.model or first_model(self._hop)
+        model = options.model or self._redactor.clean(first_model(self._hop))
         output = Path(options.output or time.strftime("obs-probe-%Y%m%dT%H%M%SZ.json", time.gmtime()))
         with published(options, self._slo) as metrics, stopping(self._stop):
             if options.processes > 1:
@@ -131,7 +139,7 @@ class _Session:
             Runner(self._plan(model), writer, observers, self._stop).run()
             reason = "stopped by a signal" if self._stop.requested else ""
         except Exception as error:
-            reason = f"the run ended early: {error}"
+            reason = self._redactor.clean(f"the run ended early: {error}")
             raise
         finally:
             if progress is not None:
@@ -146,14 +154,18 @@ class _Session:
         if self._options.shard:
             raise InputError("--processes and --shard: give one of them")
 
+        progress = None if self._options.quiet else SharedProgress(sys.stderr, self._options.processes)
+
         def heard(record: Record) -> None:
+            if progress is not None:
+                progress.recorded(record)
             if metrics is not None:
                 metrics.recorded(record)
 
         try:
             result = run_processes(self._arguments, self._options.processes, self._run_id, output, self._stop, heard)
         except ProcessesError as error:
-            raise InputError(str(error)) from None
+            raise InputError(self._redactor.clean(str(error))) from None
         return result
 
     def _only_calibrate(self) -> int:
@@ -187,13 +199,13 @@ class _Session:
         return Plan(
             self._hop.endpoint, builder, self._prompts, self._levels, self._run_id, options.repeats, options.warmup,
             options.seed, self._slo, client, options.calibration, options.max_client_error, self._shard, meeting,
-            tokenizer_of(options.tokenizer), server_side_of(options),
+            tokenizer_of(options.tokenizer), server_side_of(options), self._redactor,
         )  # fmt: skip
 
     def _header(self, model: str) -> dict[str, Any]:
         """Return the head of the result: what was measured, how, and against which limits. Nothing secret."""
         options = self._options
-        version = options.engine_version or engine_version(self._hop)
+        version = options.engine_version or self._redactor.clean(engine_version(self._hop) or "") or None
         source = "given" if options.engine_version else "GET /version" if version else "unknown"
         generation, why = engine_generation(options.stack, options.stack_version, version)
         if options.engine_generation:

@@ -17,6 +17,7 @@ from obs_exporter.probe.cli_common import InputError
 from obs_exporter.probe.discover import Hop
 from obs_exporter.probe.load import Stop
 from obs_exporter.probe.outcome import SLO
+from obs_exporter.probe.redact import Redactor
 from obs_exporter.probe.request import Endpoint, api_key, parse_endpoint
 from obs_exporter.probe.runner import Observer, ServerSide
 from obs_exporter.probe.transport import TLSOptions, resolve
@@ -71,6 +72,7 @@ class RunOptions:
     textfile: str | None
     metrics_url: str | None
     metrics_stack: str
+    metrics_target: str | None
     metrics_interval: float
     processes: int
     shard: str | None
@@ -114,6 +116,18 @@ def headers_of(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
+def redactor_of(options: RunOptions) -> Redactor:
+    """Return what hides the API key and the values of --header. Raises RequestError, InputError."""
+    key = api_key(options.api_key_env)
+    return Redactor([*([key] if key else []), *(value for _, value in headers_of(options.headers))])
+
+
+def without_userinfo(url: str, option: str) -> None:
+    """Raise InputError for a URL with a user name or password: others would see it, in the list of processes."""
+    if "@" in url.partition("://")[2].partition("/")[0] or "@" in url.partition("/")[0]:
+        raise InputError(f"{option}: the URL carries a user name or password, which others see: give it without")
+
+
 def raise_file_limit() -> None:
     """Allow this process as many open connections as the system lets it have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -152,11 +166,15 @@ def server_side_of(options: RunOptions) -> ServerSide:
     """Return what watches the server's own page. Raises InputError."""
     if not options.metrics_url:
         return ServerSide()
-    from obs_exporter.probe.server_side import HTTPServerSide, mapper
+    from obs_exporter.probe.server_side import SCHEMA, HTTPServerSide, mapper
 
+    without_userinfo(options.metrics_url, "--metrics-url")
     if not options.metrics_url.startswith(("http://", "https://")):
         raise InputError(f"--metrics-url {options.metrics_url!r} is not an http or https URL")
-    return HTTPServerSide(options.metrics_url, mapper(options.metrics_stack), options.metrics_interval)
+    if options.metrics_target and options.metrics_stack != SCHEMA:
+        raise InputError("--metrics-target names a target on an obs-exporter's page: leave out --metrics-stack")
+    how = mapper(options.metrics_stack, options.metrics_target)
+    return HTTPServerSide(options.metrics_url, how, options.metrics_interval)
 
 
 @contextmanager
@@ -165,6 +183,7 @@ def published(options: RunOptions, slo: SLO) -> Iterator[Observer | None]:
     if not (options.listen or options.push_gateway or options.textfile):
         yield None
         return
+    without_userinfo(options.push_gateway or "", "--push-gateway")
     from obs_exporter.probe.metrics import (
         MetricsOutputError,
         ProbeMetrics,

@@ -38,11 +38,16 @@ class Shard:
         return total // self.count + (self.index < total % self.count)
 
     def indexes(self, level: Level) -> Iterator[int]:
-        """Yield the numbers of this shard's requests: together the shards send each number once."""
-        step = min(self.count, level.concurrency) if level.concurrency else self.count
-        if self.index >= step:
+        """Yield the numbers of this shard's requests: together the shards send each number once.
+
+        In a closed loop a number belongs to a slot, and the slots to the shards in turn: each shard gets requests in
+        proportion to its slots, so that all end together.
+        """
+        slots = level.concurrency or self.count
+        if self.index >= slots:
             return iter(())
-        return iter(range(self.index, level.requests, step)) if level.requests else itertools.count(self.index, step)
+        numbers = range(level.requests) if level.requests else itertools.count()
+        return (number for number in numbers if number % slots % self.count == self.index)
 
 
 class Rendezvous:

@@ -39,10 +39,12 @@ class Accumulator:
         self._good = 0
         self._ambiguous = 0
         self._not_streamed = 0
-        self._ttft, self._tpot, self._e2e, self._late, self._sched, self._queue = (doubles() for _ in range(6))
+        self._ttft, self._tpot, self._e2e, self._late, self._queue = (doubles() for _ in range(5))
+        self._ttft_due, self._e2e_due = doubles(), doubles()
         self._start, self._end, self._first, self._last, self._count = (doubles() for _ in range(5))
         self._gaps = LogBins()
         self._connects = 0
+        self._redone = 0
 
     def add(self, record: Record) -> None:
         """Take in one record."""
@@ -51,7 +53,8 @@ class Accumulator:
             return
         self._good += record.good
         self._connects += record.connect_s is not None
-        if record.late_s is not None:
+        self._redone += record.redone
+        if record.late_s is not None and not record.redone:  # a second send's lateness is not the client's
             self._late.append(record.late_s)
         start = record.started_at
         self._start.append(start)
@@ -71,9 +74,11 @@ class Accumulator:
         if record.ttft_s is not None:
             self._ttft.append(record.ttft_s)
             if record.late_s is not None:
-                self._sched.append(record.ttft_s + record.late_s)
+                self._ttft_due.append(record.ttft_s + record.late_s)
         if record.e2e_s is not None:
             self._e2e.append(record.e2e_s)
+            if record.late_s is not None:
+                self._e2e_due.append(record.e2e_s + record.late_s)
         if record.tpot_s is not None:
             self._tpot.append(record.tpot_s)
         if record.queue_wait_s is not None:
@@ -118,6 +123,7 @@ class Accumulator:
             "ambiguous_first_tokens": self._ambiguous,
             "not_streamed": self._not_streamed,
             "connections": self._connects,
+            "redone": self._redone,
             "shape": self._shape(),
             "schedule": self._schedule(),
         }
@@ -169,10 +175,14 @@ class Accumulator:
         return count * (min(last, high) - max(first, low)) / (last - first)
 
     def _schedule(self) -> dict[str, Any] | None:
-        """Return how late an open loop's requests left, and TTFT from their schedule; None in a closed loop."""
+        """Return how late an open loop's requests left, and TTFT and E2E from their schedule; None in a closed loop."""
         if not self._key.rate:
             return None
-        return {"late_s": describe(self._late), "ttft_from_schedule_s": describe(self._sched)}
+        return {
+            "late_s": describe(self._late),
+            "ttft_from_schedule_s": describe(self._ttft_due) | {"curve": distribution(self._ttft_due)},
+            "e2e_from_schedule_s": describe(self._e2e_due),
+        }
 
 
 def _longer(best: tuple[float, float] | None, found: tuple[float, float]) -> tuple[float, float]:

@@ -22,6 +22,7 @@ _SO_TIMESTAMPNS = 35
 _CMSG_TYPES = frozenset({35, 64})  # SCM_TIMESTAMPNS with a 32 or 64 bit time, as 64 bit machines answer
 _TIMESPEC = struct.Struct("@qq")
 _MAX_LAG_NS = 60_000_000_000
+_MAX_TUNNEL_ANSWER = 64 * 1024
 _FIRST_READ = 512
 _READ = 16384
 _SMALL_READS = 4096
@@ -161,6 +162,8 @@ class Transport:
             if not piece.data:
                 raise TransportError("the proxy closed the connection")
             self._tunnel_answer += piece.data
+            if len(self._tunnel_answer) > _MAX_TUNNEL_ANSWER:
+                raise TransportError(f"the proxy's answer passes {_MAX_TUNNEL_ANSWER} bytes")
         words = self._tunnel_answer.split(None, 2)
         if len(words) < 2 or not words[1].startswith(b"2"):
             raise TransportError(f"the proxy refused the tunnel: {self._tunnel_answer[:60]!r}")
@@ -242,6 +245,16 @@ class Transport:
             raise TransportError(_reason(error)) from None
         self._read_bytes += len(piece.data)
         return piece
+
+    def quiet(self) -> bool:
+        """Whether an idle connection is sound: neither closed by the server nor with bytes that nobody asked for."""
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
 
     def close(self) -> None:
         """Close the socket; errors of a connection that is gone anyway do not matter."""

@@ -9,7 +9,7 @@ from typing import Any
 from obs_exporter.probe.compare import Comparison, Finding, Noise
 from obs_exporter.probe.diagnose import Diagnosis, Effect
 from obs_exporter.probe.report.document import Block, Chart, Document, Line, Table, Text
-from obs_exporter.probe.report.result import load_name
+from obs_exporter.probe.report.levels import load_name
 
 
 def comparison_document(comparison: Comparison, baseline: str, stack: str, noise: Noise) -> Document:

@@ -6,53 +6,24 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from obs_exporter.probe.report.document import Block, Chart, Document, Line, Table, Text
+from obs_exporter.probe.report.document import Block, Document, Table, Text
+from obs_exporter.probe.report.levels import (
+    LIMITED,
+    OVERLAP_FLOOR,
+    Load,
+    by_load,
+    due,
+    load_name,
+    median_of,
+    target_name,
+    values_of,
+)
+from obs_exporter.probe.report.result_charts import charts_of
+from obs_exporter.probe.report.result_server import server_remarks, server_table
 
 _P99_NEEDS = 368
 """From so many values on, order statistics give p99 a two-sided 95 % interval: 0.99^n <= 0.025."""
 _CEILING_WORTH_SAYING = 0.97
-
-Load = tuple[str, int | None, float | None]
-LIMITED = "client-limited"
-
-
-def load_of(level: dict[str, Any]) -> Load:
-    """Return a level's scenario, concurrency and rate."""
-    return level["scenario"], level.get("concurrency"), level.get("rate")
-
-
-def load_name(load: Load) -> str:
-    """Return a load in words."""
-    scenario, slots, rate = load
-    return f"{scenario} c={slots}" if slots else f"{scenario} {rate or 0:g}/s"
-
-
-def by_load(result: dict[str, Any]) -> dict[Load, list[dict[str, Any]]]:
-    """Return the repeats of each load, loads sorted."""
-    found: dict[Load, list[dict[str, Any]]] = {}
-    for level in sorted(
-        result["levels"], key=lambda one: (one["scenario"], one.get("concurrency") or 0, one.get("rate") or 0)
-    ):
-        found.setdefault(load_of(level), []).append(level)
-    return found
-
-
-def median_of(levels: Sequence[dict[str, Any]], *path: str) -> float | None:
-    """Return the median over repeats of a number at ``path`` (throughput, ttft_s p95); None when no repeat has it."""
-    values = values_of(levels, *path)
-    return statistics.median(values) if values else None
-
-
-def values_of(levels: Sequence[dict[str, Any]], *path: str) -> list[float]:
-    """Return the numbers at ``path`` of all repeats that have one."""
-    found = []
-    for level in levels:
-        value: Any = level
-        for key in path:
-            value = value.get(key) if isinstance(value, dict) else None
-        if isinstance(value, int | float):
-            found.append(float(value))
-    return found
 
 
 def document(result: dict[str, Any], baseline: dict[str, Any] | None = None) -> Document:
@@ -63,19 +34,14 @@ def document(result: dict[str, Any], baseline: dict[str, Any] | None = None) -> 
     failures = _failures(loads)
     if failures.rows:
         blocks.append(failures)
-    server = _server_table(loads)
+    server = server_table(loads)
     if server.rows:
         blocks.append(server)
     remarks = [*result.get("notes", ()), *_remarks(loads)]
     if remarks:
         blocks.append(Text(tuple(remarks)))
-    blocks += _charts(result, baseline)
-    return Document(f"obs-probe: {_name(result)}", tuple(blocks))
-
-
-def _name(result: dict[str, Any]) -> str:
-    target = result["target"]
-    return str(target.get("name") or target.get("url") or "result")
+    blocks += charts_of(result, baseline)
+    return Document(f"obs-probe: {target_name(result)}", tuple(blocks))
 
 
 def _head(result: dict[str, Any]) -> list[str]:
@@ -115,16 +81,17 @@ def _main_table(loads: dict[Load, list[dict[str, Any]]]) -> Table:
         error = median_of(levels, "client", "ttft_error_p99_s")
         tail = f"{error * 1e3:.2f} ms" if error is not None else "not calibrated"
         if levels and not sound:
-            rows.append((*counts, *[LIMITED] * 7, tail))
+            rows.append((*counts, LIMITED, *["-"] * 6, tail))
             continue
         goodput = _pooled_goodput(sound)
-        p99 = _number(median_of(sound, "ttft_s", "p99"), ".4f")
-        if p99 != "-" and min(values_of(sound, "ttft_s", "n"), default=0) < _P99_NEEDS:
+        ttft, e2e = due(sound, "ttft"), due(sound, "e2e")
+        p99 = _number(median_of(sound, *ttft, "p99"), ".4f")
+        if p99 != "-" and min(values_of(sound, *ttft, "n"), default=0) < _P99_NEEDS:
             p99 = f"~{p99}"
         rows.append((
-            *counts, _number(goodput, ".1%"), _spread(sound), _number(median_of(sound, "ttft_s", "p50"), ".4f"),
-            _number(median_of(sound, "ttft_s", "p95"), ".4f"), p99, _number(median_of(sound, "tpot_s", "p50"), ".5f"),
-            _number(median_of(sound, "e2e_s", "p95"), ".3f"), tail,
+            *counts, _number(goodput, ".1%"), _spread(sound), _number(median_of(sound, *ttft, "p50"), ".4f"),
+            _number(median_of(sound, *ttft, "p95"), ".4f"), p99, _number(median_of(sound, "tpot_s", "p50"), ".5f"),
+            _number(median_of(sound, *e2e, "p95"), ".3f"), tail,
         ))  # fmt: skip
     return Table("Levels (seconds; medians over runs)", columns, tuple(rows))
 
@@ -160,34 +127,6 @@ def _failures(loads: dict[Load, list[dict[str, Any]]]) -> Table:
     )
 
 
-def _server_table(loads: dict[Load, list[dict[str, Any]]]) -> Table:
-    columns = (
-        "level",
-        "client TTFT mean",
-        "engine TTFT mean",
-        "lost between",
-        "engine queue mean",
-        "KV usage peak",
-        "preemptions",
-    )
-    rows = []
-    for load, levels in loads.items():
-        if not any(level.get("server") for level in levels):
-            continue
-
-        def cell(form: str, *path: str, levels: list[dict[str, Any]] = levels) -> str:
-            value = median_of(levels, "server", *path)
-            return "not seen" if value is None else format(value, form)
-
-        rows.append((
-            load_name(load), _number(median_of(levels, "ttft_s", "mean"), ".4f"),
-            cell(".4f", "signals", "ttft", "value"),
-            cell(".4f", "lost_s", "value"), cell(".4f", "signals", "queue_wait", "value"),
-            cell(".1%", "signals", "kv_cache_usage", "value"), cell("g", "signals", "preemptions", "value"),
-        ))  # fmt: skip
-    return Table("The server's own side (seconds; medians over runs)", columns, tuple(rows))
-
-
 def _engine_waits(loads: dict[Load, list[dict[str, Any]]]) -> list[str]:
     """Say what the answers themselves told of the engine's queue."""
     found = []
@@ -200,15 +139,15 @@ def _engine_waits(loads: dict[Load, list[dict[str, Any]]]) -> list[str]:
 
 
 def _remarks(loads: dict[Load, list[dict[str, Any]]]) -> list[str]:
-    found = _engine_waits(loads)
+    found = [*_engine_waits(loads), *server_remarks(loads)]
     for load, levels in loads.items():
         name = load_name(load)
-        limited = [level["client"]["limited"] for level in levels if level.get("client_limited")]
+        of_client = [level for level in levels if level.get("client_limited")]
+        limited = [level["client"]["limited"] for level in of_client]
         if limited:
-            found.append(
-                f"{name}: {len(limited)} of {len(levels)} runs are limited by this client: {limited[0]}:"
-                " share the load with --processes or --shard"
-            )
+            told = f"{name}: {len(limited)} of {len(levels)} runs are limited by this client: {limited[0]}"
+            apart = all(level["client"].get("shard_overlap", 1.0) < OVERLAP_FLOOR for level in of_client)
+            found.append(told if apart else f"{told}: share the load with --processes or --shard")
         ceiling, waves = median_of(levels, "shape", "ceiling"), median_of(levels, "shape", "waves")
         if ceiling is not None and waves is not None and ceiling < _CEILING_WORTH_SAYING:
             steady = median_of(levels, "shape", "steady", "output_tokens_per_s")
@@ -220,6 +159,12 @@ def _remarks(loads: dict[Load, list[dict[str, Any]]]) -> list[str]:
         merged = sum(level.get("ambiguous_first_tokens") or 0 for level in levels)
         if merged:
             found.append(f"{name}: {merged} first tokens came merged with later ones: their TTFT may read too long")
+        again = sum(level.get("redone") or 0 for level in levels)
+        if again:
+            found.append(
+                f"{name}: {again} requests were sent again, on a new connection: the server had closed the kept one"
+                " without an answer (their times are those of the second send)"
+            )
         whole = sum(level.get("not_streamed") or 0 for level in levels)
         if whole:
             found.append(f"{name}: {whole} answers were not streamed: their TTFT is the time of the whole answer")
@@ -232,53 +177,10 @@ def _remarks(loads: dict[Load, list[dict[str, Any]]]) -> list[str]:
         if any(level.get("schedule") for level in levels):
             late = median_of(levels, "schedule", "late_s", "p99")
             found.append(
-                f"{name}: SLOs are judged from the schedule; requests left {_number(late, '.4f')} s late at p99"
+                f"{name}: TTFT and E2E are shown, and SLOs judged, from the schedule;"
+                f" requests left {_number(late, '.4f')} s late at p99"
             )
     counts = [n for levels in loads.values() for n in values_of(levels, "ttft_s", "n")]
     if any(0 < n < _P99_NEEDS for n in counts):
         found.append(f"~: p99 of fewer than {_P99_NEEDS} values is little more than the largest one")
     return found
-
-
-def _charts(result: dict[str, Any], baseline: dict[str, Any] | None) -> list[Chart]:
-    sides = [(f"{_name(one)}", one) for one in (baseline, result) if one is not None]
-    if len(sides) == 2 and sides[0][0] == sides[1][0]:
-        sides = [("baseline", sides[0][1]), ("this result", sides[1][1])]
-    speed, good = [], []
-    for name, one in sides:
-        for scenario in sorted({load[0] for load in by_load(one) if load[1]}):
-            levels = {load[1]: runs for load, runs in by_load(one).items() if load[0] == scenario and load[1]}
-            sound = {slots: [r for r in runs if not r.get("client_limited")] for slots, runs in levels.items() if slots}
-            label = f"{name}, {scenario}"
-            speed.append(_line(label, sound, 1.0, "output_tokens_per_s"))
-            good.append(_line(label, sound, 100.0, "goodput"))
-    charts = [
-        Chart("Throughput by concurrency", "concurrency", "output tokens/s", tuple(speed), log_x=True),
-        Chart("Goodput by concurrency", "concurrency", "good requests, %", tuple(good), log_x=True, top=100.0),
-    ]
-    slo = result["slo"]["ttft_s"]
-    for title, one in sides:
-        curves = tuple(
-            _curve(load, levels) for load, levels in by_load(one).items() if levels[-1].get("ttft_s", {}).get("curve")
-        )
-        if curves:
-            name = f"TTFT distribution, {title} (last run of each level)"
-            charts.append(Chart(name, "TTFT, s", "requests at most so slow, %", curves, top=100.0, mark_x=(slo, "SLO")))
-    return [chart for chart in charts if any(line.points for line in chart.lines)]
-
-
-def _line(name: str, levels: dict[int, list[dict[str, Any]]], factor: float, key: str) -> Line:
-    points, band = [], []
-    for slots, runs in sorted(levels.items()):
-        values = [value * factor for value in values_of(runs, key)]
-        if values:
-            points.append((float(slots), statistics.median(values)))
-            if len(values) > 1:
-                band.append((float(slots), min(values), max(values)))
-    return Line(name, tuple(points), tuple(band))
-
-
-def _curve(load: Load, levels: Sequence[dict[str, Any]]) -> Line:
-    values = levels[-1]["ttft_s"]["curve"]
-    share = 100.0 / max(1, len(values) - 1)
-    return Line(load_name(load), tuple((value, i * share) for i, value in enumerate(values)))
