@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from obs_audit import loglines
 from obs_audit.evidence.deriving import derived, log_view, seconds_between
 from obs_audit.evidence.exercise import Exercise
+from obs_audit.evidence.model_configs import configured
 from obs_audit.evidence.pieces import ACCEPTS, Bundle, Given, Piece, Role
 from obs_audit.inventory import Counts, count
 from obs_exporter.errors import InputError
@@ -89,7 +90,7 @@ def interpret(bundle: Bundle) -> Evidence:
     told = _claims(bundle.given)
     documents = _documents(bundle, Role.DOCUMENT)
     claims = combine(told, _asked(stack, documents))
-    exhibits = tuple(_exhibit(stack, piece, claims, bundle) for piece in bundle.of(Role.PAGE))
+    exhibits = tuple(_exhibit(stack, piece, claims, bundle, documents) for piece in bundle.of(Role.PAGE))
     before, after = bundle.one(Role.BEFORE), bundle.one(Role.AFTER)
     api = bundle.one(Role.API_PAGE)
     return Evidence(
@@ -148,7 +149,7 @@ def _documents(bundle: Bundle, role: Role) -> dict[str, object]:
     return found
 
 
-def _exhibit(stack: Stack, piece: Piece, claims: Claims, bundle: Bundle) -> Exhibit:
+def _exhibit(stack: Stack, piece: Piece, claims: Claims, bundle: Bundle, documents: Mapping[str, object]) -> Exhibit:
     later = bundle.one(Role.LATER, piece.number)
     wanted = stack.wanted()
     negotiated = {}
@@ -158,7 +159,8 @@ def _exhibit(stack: Stack, piece: Piece, claims: Claims, bundle: Bundle) -> Exhi
             negotiated[role] = parse(variant.body, wanted, openmetrics=variant.openmetrics)
     exhibit = _single(stack, piece, claims, _single(stack, later, claims) if later else None, negotiated)
     looks = [(one.page, one.reading, seconds_between(bundle, piece.number)) for one in (exhibit, exhibit.later) if one]
-    return replace(exhibit, reading=derived(stack, looks, log_view(bundle.of(Role.ENGINE_LOG))))
+    reading = derived(stack, looks, log_view(bundle.of(Role.ENGINE_LOG)))
+    return replace(exhibit, reading=configured(stack, exhibit.page, reading, documents))
 
 
 def _single(
