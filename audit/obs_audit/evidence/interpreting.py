@@ -159,7 +159,7 @@ def _exhibit(stack: Stack, piece: Piece, claims: Claims, bundle: Bundle, documen
             negotiated[role] = parse(variant.body, wanted, openmetrics=variant.openmetrics)
     exhibit = _single(stack, piece, claims, _single(stack, later, claims) if later else None, negotiated)
     looks = [(one.page, one.reading, seconds_between(bundle, piece.number)) for one in (exhibit, exhibit.later) if one]
-    reading = derived(stack, looks, log_view(bundle.of(Role.ENGINE_LOG)))
+    reading = derived(stack, looks, log_view(bundle.of(Role.ENGINE_LOG), piece.taken), piece.taken)
     return replace(exhibit, reading=configured(stack, exhibit.page, reading, documents))
 
 
