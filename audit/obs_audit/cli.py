@@ -31,7 +31,7 @@ def main(
     Without --url and --file it is a paper audit: what the stack is known to do at its version.
 
     Exit codes: 0 fine, 1 findings at or above --fail-on (or a required signal that is missing), 2 wrong usage or a page
-    that cannot be read.
+    (or --baseline or --ray-sd) that cannot be read.
 
     \b
     Examples:
@@ -63,8 +63,8 @@ def main(
         bundle = auditing.gathered(auditing.Sources(stack or "", **sources))
     finished = auditing.judged(bundle, auditing.Question(**question))
     auditing.written(report.rendered(finished, form), output)
-    if finished.exit_code == 2:
-        click.echo(f"Error: {finished.reading.problem}", err=True)
+    for problem in finished.problems:
+        click.echo(f"Error: {problem}", err=True)
     context.exit(finished.exit_code)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 from obs_audit.evidence.exercise import Exercise
 from obs_audit.evidence.gathering import Where
@@ -14,8 +15,10 @@ from obs_exporter.sources.scrape import Access, FetchError
 from obs_exporter.stacks import Stack
 
 REQUESTS, TOKENS = 6, 16
-HARD_REQUESTS, HARD_CLIENTS, HARD_TOKENS = 96, 48, 512
-"""A load that fills a small KV cache: more clients than slots, answers long enough to grow out of their blocks."""
+HARD_REQUESTS, HARD_CLIENTS, HARD_TOKENS, HARD_WORDS = 96, 48, 512, 400
+"""A load that fills a small KV cache: more clients than slots, prompts that fit all at once, and answers of a known
+length that grow out of their blocks."""
+_WORDS = ("stone", "water", "hill", "bridge", "cloud", "field", "harbour")
 TIMEOUT = 120.0
 """Seconds that one answer may take."""
 
@@ -33,32 +36,54 @@ def train(where: Where) -> Exercise:
             results = list(pool.map(lambda job: _series(access, where.model, *job), enumerate(shares)))
         answers = [answer for result in results for answer in result]
     else:
-        answers = _series(access, where.model, 0, REQUESTS, TOKENS)
+        answers = _series(access, where.model, 0, REQUESTS, hard=False)
     return counted(answers, hard=where.hard)
 
 
-def _series(
-    access: Access, model: str, client: int, requests: int, tokens: int = HARD_TOKENS
-) -> list[Usage | FetchError]:
+def _series(access: Access, model: str, client: int, requests: int, hard: bool = True) -> list[Usage | FetchError]:
     """Send requests of one client, each with a prompt of its own, so that no prefix cache answers for it."""
     answers: list[Usage | FetchError] = []
     session = Client(access, model)
+    size = _Size(HARD_TOKENS, HARD_WORDS, exactly=True) if hard else _Size(TOKENS)
     try:
         for number in range(requests):
             prompt = f"Client {client}, question {number}: name {number + 3} rivers and say where they end."
-            answer = _answer(session, prompt, tokens)
-            while isinstance(answer, FetchError) and answer.reason == "bad_request" and tokens > TOKENS:
-                tokens //= 2  # longer than the model's context: such a request never reached the engine
-                answer = _answer(session, prompt, tokens)
+            answer = _answer(session, prompt, size)
+            while isinstance(answer, FetchError) and answer.reason == "bad_request" and size.tokens > TOKENS:
+                # Such a request never reached the engine: the fields are refused, or it is longer than the context.
+                plain = replace(size, exactly=False)
+                answer = _answer(session, prompt, plain) if size.exactly else answer
+                if isinstance(answer, Usage):
+                    size = plain
+                elif answer.reason == "bad_request":
+                    size = size.half()
+                    answer = _answer(session, prompt, size)
             answers.append(answer)
     finally:
         session.close()
     return answers
 
 
-def _answer(session: Client, prompt: str, tokens: int) -> Usage | FetchError:
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """How long a request is: tokens of the answer, words added to the prompt, whether the answer may end earlier."""
+
+    tokens: int
+    words: int = 0
+    exactly: bool = False
+
+    def half(self) -> _Size:
+        """Return half of it."""
+        return replace(self, tokens=self.tokens // 2, words=self.words // 2)
+
+    def prompt(self, beginning: str) -> str:
+        """Return a prompt with its words."""
+        return " ".join([beginning, *(_WORDS[index % len(_WORDS)] for index in range(self.words))])
+
+
+def _answer(session: Client, prompt: str, size: _Size) -> Usage | FetchError:
     try:
-        return session.ask(prompt, tokens)
+        return session.ask(size.prompt(prompt), size.tokens, exactly=size.exactly)
     except FetchError as error:
         return error
 

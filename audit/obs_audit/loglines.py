@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-from obs_exporter.stacks.log_lines import BLOCKS, ENGINE_START, FORMATS, Format
+from obs_exporter.stacks.log_lines import BLOCKS, ENGINE_START, FORMATS, Format, stamp
 from obs_exporter.stacks.versions import matches
 
 SETTINGS = ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size", "gpu_memory_utilization",
@@ -111,17 +112,31 @@ def expected(stack: str, release: str, engine: str, generation: str) -> list[Tel
 
 
 def excerpt(lines: Iterable[str]) -> str:
-    """Keep what the tables know of a log: ``NUMBER: text``, the first and the last match of each kind of line."""
+    """Keep what the tables know of a log: the first and the last match of each kind of line, as ``NUMBER: TIME text``.
+
+    The time is the line's own, or that of the last line before it that has one. The log's last time stands in a row of
+    its own: the file's time is that of its last line, and by both the age of every other line is reckoned.
+    """
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    time, newest = "", (0, "")
     for number, text in enumerate(lines, 1):
+        stamped = stamp(text)
+        if stamped is not None:
+            time = _clock(stamped)
+            newest = (number, f"{time}(the last line)")
         for kind, match in _matches(text):
             key = (kind, match.split(":")[0] if kind == "arguments" else "")
             kept = found.setdefault(key, [])
             if len(kept) == 2:
                 kept.pop()
-            kept.append((number, match))
-    rows = sorted({row for kept in found.values() for row in kept})
-    return "".join(f"{number}: {text}\n" for number, text in rows)
+            kept.append((number, time + match))
+    rows = {row for kept in found.values() for row in kept} | ({newest} if newest[0] else set())
+    return "".join(f"{number}: {text}\n" for number, text in sorted(rows))
+
+
+def _clock(stamped: float) -> str:
+    """Write a stamp as vLLM does, without a year, and a space behind it."""
+    return f"{datetime(2000, 1, 1) + timedelta(seconds=stamped):%m-%d %H:%M:%S} "
 
 
 def _matches(text: str, excerpted: bool = False) -> Iterator[tuple[str, str]]:

@@ -50,6 +50,13 @@ class Report:
         return not self.case.evidence.exhibits
 
     @property
+    def problems(self) -> tuple[str, ...]:
+        """What was given and could not be read: the reasons for exit code 2."""
+        evidence = self.case.evidence
+        pages = tuple(dict.fromkeys(exhibit.reading.problem for exhibit in evidence.unreadable))
+        return pages + tuple(f"{source}: {problem}" for source, problem in evidence.failed_beside)
+
+    @property
     def answers(self) -> tuple[Answer, ...]:
         """The answers that the profile asks for, in the schema's order."""
         return self.case.answers
@@ -68,14 +75,14 @@ class Report:
 def judge(evidence: Evidence, asked: Asked | None = None) -> Report:
     """Judge the evidence.
 
-    Required signals must be published, whatever ``fail_on`` says. Exit code 2: pages were given and none could be read;
-    1: findings at or above what was asked; 0 otherwise.
+    Required signals must be published, whatever ``fail_on`` says. Exit code 2: a page, a baseline or a service
+    discovery was given and cannot be read; 1: findings at or above what was asked; 0 otherwise.
     """
     asked = asked or Asked()
     case = build(evidence, asked.expected, asked.profile)
     findings = [*checks.run(case), *_missing(case, asked)]
     waived = tuple(_waived(findings, asked, case.stack))
-    code = 2 if evidence.unreadable else int(_fails(waived, asked))
+    code = 2 if evidence.unreadable or evidence.failed_beside else int(_fails(waived, asked))
     counts = next((exhibit.counts for exhibit in reversed(evidence.readable)), None)
     return Report(case, asked, waived, counts, code)
 

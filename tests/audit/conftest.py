@@ -58,13 +58,19 @@ def verdict() -> Judge:
 
 @dataclass
 class Engine:
-    """A small OpenAI-like server with a metrics page; ``lie`` says how its counters differ from what it does."""
+    """A small OpenAI-like server with a metrics page; ``lie`` says how its counters differ from what it does.
+
+    ``strict`` refuses fields that the OpenAI API does not have, ``longest`` bounds an answer's tokens.
+    """
 
     url: str
     lie: str = ""
     requests: int = 0
     prompt_tokens: int = 0
     generation_tokens: int = 0
+    strict: bool = False
+    longest: int = 1 << 30
+    bodies: list[dict[str, Any]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -72,6 +78,10 @@ class Engine:
         """Answer a chat completion, and count it as the lie has it."""
         if body["model"] != "tiny":
             return 404, {"error": "no such model"}
+        if (self.strict and "ignore_eos" in body) or body["max_tokens"] > self.longest:
+            return 400, {"error": "no such field, or longer than the context"}
+        with self.lock:
+            self.bodies.append(body)
         prompt, completion = len(body["messages"][0]["content"].split()), body["max_tokens"]
         factor = {"dead": 0.0, "half": 0.5, "twice": 2.0}.get(self.lie, 1.0)
         with self.lock:

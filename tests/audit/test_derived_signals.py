@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,41 @@ def test_a_log_turns_lost_into_log(ray_page: Path, tmp_path: Path) -> None:
 
 
 def test_a_v1_log_leaves_preemptions_lost(tmp_path: Path) -> None:
-    page, log = DATA / "triton/24.10-python-model/during.txt", DATA / "vllm/0.32.0-real-preempting/server.log"
+    page, log = tmp_path / "page.txt", tmp_path / "server.log"
+    log.write_bytes((DATA / "vllm/0.32.0-real-preempting/server.log").read_bytes())
+    page.write_bytes((DATA / "triton/24.10-python-model/during.txt").read_bytes())
+    os.utime(page, (os.stat(log).st_mtime,) * 2)
     found = signals("--stack", "triton", "--stack-version", "26.01", "--file", page, "--engine-log", log)
     assert found["kv_cache_usage"]["state"] == "log"
     assert found["preemptions"]["state"] == "lost"
+
+
+@pytest.mark.parametrize(
+    ("page_at", "log_at", "idle_line", "state"),
+    [
+        (5000, 4990, "", "log"),
+        (5000, 4960, "", "stale"),
+        (4960, 5000, "", "log"),  # a log that was written on after the page was taken
+        (5000, 5000, "INFO 11-29 10:00:35 launcher.py:40] Route: /health\n", "log"),
+        (5000, 5000, "INFO 11-29 10:00:45 launcher.py:40] Route: /health\n", "stale"),
+        (5000, 4985, "INFO 11-29 10:00:30 launcher.py:40] Route: /health\n", "stale"),
+    ],
+)
+def test_a_line_older_than_the_exporters_bound_is_stale(
+    page_at: int, log_at: int, idle_line: str, state: str, ray_page: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "worker-1.out"
+    log.write_text(V0_LOG + idle_line)
+    os.utime(ray_page, (page_at, page_at))
+    os.utime(log, (log_at, log_at))
+    flags = ("--stack", "ray-serve", "--file", str(ray_page), "--engine-log", str(log))
+    found = signals(*flags)
+    assert found["kv_cache_usage"]["state"] == state
+    assert found["kv_cache_capacity"]["state"] == "log"  # a start-up line holds as long as the engine runs
+    required = CliRunner().invoke(main, [*flags, "--require", "kv_cache_usage"])
+    assert required.exit_code == (1 if state == "stale" else 0)
+    assert CliRunner().invoke(main, ["gather", str(tmp_path / "e"), *flags]).exit_code == 0
+    assert signals("--from", tmp_path / "e")["kv_cache_usage"]["state"] == state
 
 
 def test_the_layers_queue_is_derived_from_one_page(ray_page: Path) -> None:

@@ -92,7 +92,41 @@ def test_a_hard_exercise_has_many_clients(run: Run, engine: Any, monkeypatch: py
     assert about(report, *EXERCISE) == []
 
 
-def test_on_an_engine_with_a_small_cache_the_counters_agree_and_a_hard_exercise_preempts(run: Run) -> None:
+@pytest.mark.parametrize(("strict", "longest"), [(False, 512), (True, 512), (False, 200), (True, 200)])
+def test_a_hard_exercise_knows_the_lengths_where_the_server_lets_it(
+    strict: bool, longest: int, run: Run, engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exercise, "HARD_CLIENTS", 4)
+    monkeypatch.setattr(exercise, "HARD_REQUESTS", 8)
+    engine.strict, engine.longest = strict, longest
+    _, report = exercised(run, engine, "--exercise-hard")
+    assert about(report, *EXERCISE) == []
+    tokens = 512 if longest >= 512 else 128
+    assert len(engine.bodies) == 8
+    assert {body["max_tokens"] for body in engine.bodies} == {tokens}
+    fields = {(body.get("ignore_eos"), body.get("min_tokens")) for body in engine.bodies}
+    assert fields == {(None, None) if strict else (True, tokens)}
+    assert all(len(body["messages"][0]["content"].split()) > tokens / 2 for body in engine.bodies)
+
+
+def test_a_simulated_engine_with_room_for_short_answers_only_is_made_to_preempt(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exercise, "HARD_CLIENTS", 16)
+    monkeypatch.setattr(exercise, "HARD_REQUESTS", 16)
+    engine = Engine(max_num_seqs=8, num_blocks=300, step_s=0.0005, prefill_token_s=0.0, decode_seq_s=0.0)
+    with LiveThread(Config(engine=engine), LiveOptions()) as live:
+        flags = ("--stack", "vllm", "--url", live.url, "--exercise", live.url, "--model", "tiny", "--exercise-hard")
+        said = run(*flags).output
+    assert "16 requests answered, 0 failed" in said
+    assert "preemptions: moved by " in said
+    assert "moved_wrong" not in said
+
+
+def test_on_an_engine_with_a_small_cache_the_counters_agree_and_a_hard_exercise_preempts(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exercise, "HARD_REQUESTS", 48)
     engine = Engine(
         max_num_seqs=8, num_blocks=17, max_model_len=256, step_s=0.002, prefill_token_s=0.0, decode_seq_s=0.0
     )
@@ -102,7 +136,7 @@ def test_on_an_engine_with_a_small_cache_the_counters_agree_and_a_hard_exercise_
         assert about(small, *EXERCISE) == []
         assert small["exercise"]["requests"] == exercise.REQUESTS
         said = run(*flags, "--exercise-hard").output
-    assert "96 requests answered, 0 failed" in said
+    assert "48 requests answered, 0 failed" in said
     assert "preemptions: moved by " in said
     assert "moved_wrong" not in said
 

@@ -183,3 +183,55 @@ def test_a_baseline_is_fetched_with_its_version(run: Run, engine: Any, tmp_path:
     assert "0.32.0" in finding["message"]
     assert "0.20.0" in finding["message"]
     assert not [f for f in other["findings"] if f["check"] == "lost_by_layer"]
+
+
+RAY = b'# TYPE ray_node_mem_used gauge\nray_node_mem_used{SessionName="s",Version="2.60.0"} 1\n'
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "the answer is empty"), (b"<html>", "no JSON list of targets"), (b'{"a": 1}', "no JSON list of targets"),
+        (b"[]", "names no address"), (b'[{"targets": []}]', "names no address"), (b"3", "no JSON list of targets"),
+    ],
+)  # fmt: skip
+def test_a_service_discovery_that_tells_nothing_is_an_input_error(
+    body: bytes, said: str, run: Run, tmp_path: Path
+) -> None:
+    page, found = tmp_path / "page.txt", tmp_path / "sd.json"
+    page.write_bytes(RAY)
+    found.write_bytes(body)
+    result = run("--stack", "ray-serve", "--file", page, "--ray-sd", found, "--format", "json")
+    (finding,) = [f for f in json.loads(result.stdout)["findings"] if f["check"] == "unreadable_beside"]
+    assert result.exit_code == 2
+    assert said in finding["message"]
+    assert "Error: " in result.stderr
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(("flag", "stack"), [("--ray-sd", "ray-serve"), ("--baseline", "ray-serve")])
+def test_what_is_asked_for_and_cannot_be_fetched_is_an_input_error(
+    flag: str, stack: str, run: Run, tmp_path: Path, serve: Callable[..., Any], fixed: Callable[..., Any]
+) -> None:
+    page = tmp_path / "page.txt"
+    page.write_bytes(RAY)
+    empty = serve(fixed(b"")).url
+    missing = serve(fixed(b"no", status=404)).url
+    for url, said in (("http://127.0.0.1:1", "nothing listens there"), (missing, "404"), (empty, "empty")):
+        flags = ("--stack", stack, "--file", page, flag, url)
+        result = run(*flags, "--format", "json")
+        findings = [f for f in json.loads(result.stdout)["findings"] if f["check"] == "unreadable_beside"]
+        assert result.exit_code == 2, url
+        assert [said in finding["message"] for finding in findings] == [True], findings
+        assert said in result.stderr
+    folder = tmp_path / "e"
+    run("gather", folder, *flags)
+    assert run("--from", folder).exit_code == 2
+
+
+def test_an_empty_baseline_is_an_input_error(run: Run, engine: Any, tmp_path: Path) -> None:
+    empty = tmp_path / "bare.txt"
+    empty.write_text("")
+    result = run("--stack", "vllm", "--url", engine.url, "--baseline", empty)
+    assert result.exit_code == 2
+    assert "the baseline cannot be read" in result.output

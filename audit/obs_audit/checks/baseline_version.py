@@ -21,7 +21,8 @@ _PAGE = '# TYPE vllm:{0} gauge\nvllm:{0}{{engine="0",model_name="m"}} 0.5\n'
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding where the versions differ or may differ."""
     comparison = compare(case.evidence, case.reading)
-    if comparison is None or not comparison.doubt:
+    unread = case.evidence.baseline is not None and not case.evidence.baseline.reading.reachable
+    if comparison is None or not comparison.doubt or unread:  # unreadable_beside says what cannot be read
         return
     severity = Severity.ERROR if comparison.refused else Severity.INFO
     yield Finding("baseline_version", severity, "", comparison.doubt, _REMEDY, comparison.source)

@@ -9,33 +9,51 @@ from obs_audit.evidence.pieces import Bundle, Piece, Role
 from obs_exporter.derive import Context, Evidence, Memory, Settings, apply
 from obs_exporter.derive.from_logs import LogView, read
 from obs_exporter.exposition import Page
+from obs_exporter.sources.logs import behind
 from obs_exporter.stacks import Reading, Stack
+from obs_exporter.stacks.log_lines import stamp
 
 LOOKS = 15.0
 """Seconds between a page and the later look at it, where their times were not kept."""
 
 
-def log_view(pieces: Iterable[Piece]) -> LogView | None:
-    """Return what the logs say, as of their last lines; None where no log was given."""
+def log_view(pieces: Iterable[Piece], now: float) -> LogView | None:
+    """Return what the logs say, each line with its own time on the clock of ``now``; None where no log was given.
+
+    Ages are reckoned as the exporter does: a file's time is that of its last line, and the stamps say how much earlier
+    the others were written. Where either time is not known (0), the last line counts as written now.
+    """
     view: LogView | None = None
     for piece in pieces:
         view = view or LogView()
-        for line in piece.body.decode("utf-8", "replace").splitlines():
-            view = read(view, piece.source, line, 0.0)
+        lines = piece.body.decode("utf-8", "replace").splitlines()
+        stamps = [stamp(line) for line in lines]
+        newest = next((one for one in reversed(stamps) if one is not None), None)
+        written = min(now, piece.taken) if now and piece.taken else now
+        for line, stamped in zip(lines, stamps, strict=True):
+            view = read(view, piece.source, line, written - behind(newest, stamped))
     return view
 
 
-def derived(stack: Stack, looks: Iterable[tuple[Page, Reading, float]], view: LogView | None) -> Reading:
-    """Return the reading of the first look with what can be derived from all of them and from the logs."""
+def derived(
+    stack: Stack, looks: Iterable[tuple[Page, Reading, float]], view: LogView | None, now: float = 0.0
+) -> Reading:
+    """Return the reading of the first look with what can be derived from all of them and from the logs.
+
+    A look is a page, its reading, and the seconds after the first (which was at ``now``, on the clock of the logs).
+    """
     memory = Memory()
     outcomes = [
-        apply(reading, Context(stack, page, memory, Evidence(view), Settings(), 0.0 if index == 0 else after)).reading
+        apply(
+            reading,
+            Context(stack, page, memory, Evidence(view), Settings(), now if index == 0 else now + after),
+        ).reading
         for index, (page, reading, after) in enumerate(looks)
     ]
     first, last = outcomes[0], outcomes[-1]
     answers = tuple(
-        later if later.signal.id == "queue_wait" and later.state.publishes and not now.state.publishes else now
-        for now, later in zip(first.answers, last.answers, strict=True)
+        later if later.signal.id == "queue_wait" and later.state.publishes and not one.state.publishes else one
+        for one, later in zip(first.answers, last.answers, strict=True)
     )
     return replace(first, answers=answers)
 

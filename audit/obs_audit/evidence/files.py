@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import glob
+import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,18 +20,21 @@ MAX_LOG = 256 * 1024 * 1024
 
 
 def read(role: Role, name: str, number: int = 0) -> Piece:
-    """Read a file, or standard input for ``-``. Raises ``InputError`` where it cannot be read or is too large."""
+    """Read a file, or standard input for ``-``; it was taken when it was last written, standard input now.
+
+    Raises ``InputError`` where it cannot be read or is too large.
+    """
     try:
         if name == "-":
-            body = sys.stdin.buffer.read(MAX_BYTES + 1)
+            body, taken = sys.stdin.buffer.read(MAX_BYTES + 1), time.time()
         else:
             with Path(name).open("rb") as handle:
-                body = handle.read(MAX_BYTES + 1)
+                body, taken = handle.read(MAX_BYTES + 1), os.fstat(handle.fileno()).st_mtime
     except OSError as error:
         raise InputError(f"{name}: {error.strerror or error}") from None
     if len(body) > MAX_BYTES:
         raise InputError(f"{name}: more than {MAX_BYTES} bytes: this is no metrics page")
-    return Piece(role, "standard input" if name == "-" else name, body, number)
+    return Piece(role, "standard input" if name == "-" else name, body, number, taken=taken)
 
 
 def logs(pattern: str) -> Iterator[Piece]:
@@ -40,10 +45,10 @@ def logs(pattern: str) -> Iterator[Piece]:
     for name in files:
         try:
             with Path(name).open(encoding="utf-8", errors="replace") as handle:
-                body = loglines.excerpt(_bounded(handle))
+                body, written = loglines.excerpt(_bounded(handle)), os.fstat(handle.fileno()).st_mtime
         except OSError as error:
             raise InputError(f"{name}: {error.strerror or error}") from None
-        yield Piece(Role.ENGINE_LOG, name, body.encode())
+        yield Piece(Role.ENGINE_LOG, name, body.encode(), taken=written)
 
 
 def _bounded(lines: Iterator[str]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from obs_audit import loglines
 from obs_audit.evidence.deriving import derived, log_view, seconds_between
 from obs_audit.evidence.exercise import Exercise
+from obs_audit.evidence.model_configs import configured
 from obs_audit.evidence.pieces import ACCEPTS, Bundle, Given, Piece, Role
 from obs_audit.inventory import Counts, count
 from obs_exporter.errors import InputError
@@ -49,7 +50,8 @@ class Evidence:
     """All that was gathered of one target, understood.
 
     ``exhibits`` are its pages in the order given, none for a paper audit. ``documents`` maps a path of the API to its
-    JSON. ``discovery`` are the addresses that Ray's service discovery names, None where it was not asked.
+    JSON. ``discovery`` are the addresses that Ray's service discovery names, None where it was not asked
+    or told nothing (``discovery_problem`` is then its source and why).
     ``annotations`` is the text of Kubernetes manifests. ``moved`` is (page before, page after) of an exercise.
     """
 
@@ -59,6 +61,7 @@ class Evidence:
     documents: Mapping[str, object]
     logs: tuple[loglines.Found, ...] = ()
     discovery: tuple[str, ...] | None = None
+    discovery_problem: tuple[str, str] | None = None
     annotations: tuple[tuple[str, str], ...] = ()
     api_page: Exhibit | None = None
     baseline: Exhibit | None = None
@@ -78,6 +81,15 @@ class Evidence:
             if not exhibit.reading.reachable and not any(answer.series for answer in exhibit.reading.answers)
         )  # fmt: skip
 
+    @property
+    def failed_beside(self) -> tuple[tuple[str, str], ...]:
+        """What was asked for beside the pages and tells nothing: (source, why)."""
+        found = [] if self.discovery_problem is None else [self.discovery_problem]
+        if self.baseline is not None and not self.baseline.reading.reachable:
+            problem = _less(self.baseline.source, self.baseline.reading.problem)
+            found.append((self.baseline.source, f"the baseline cannot be read: {problem}"))
+        return tuple(found)
+
 
 def interpret(bundle: Bundle) -> Evidence:
     """Understand a bundle.
@@ -89,7 +101,8 @@ def interpret(bundle: Bundle) -> Evidence:
     told = _claims(bundle.given)
     documents = _documents(bundle, Role.DOCUMENT)
     claims = combine(told, _asked(stack, documents))
-    exhibits = tuple(_exhibit(stack, piece, claims, bundle) for piece in bundle.of(Role.PAGE))
+    exhibits = tuple(_exhibit(stack, piece, claims, bundle, documents) for piece in bundle.of(Role.PAGE))
+    discovery, discovery_problem = _discovery(bundle)
     before, after = bundle.one(Role.BEFORE), bundle.one(Role.AFTER)
     api = bundle.one(Role.API_PAGE)
     return Evidence(
@@ -98,7 +111,8 @@ def interpret(bundle: Bundle) -> Evidence:
         read_paper(stack, claims, regained=False),
         documents,
         logs=tuple(loglines.read(piece.source, _text(piece)) for piece in bundle.of(Role.ENGINE_LOG)),
-        discovery=_discovery(bundle),
+        discovery=discovery,
+        discovery_problem=discovery_problem,
         annotations=tuple((piece.source, _text(piece)) for piece in bundle.of(Role.ANNOTATIONS)),
         api_page=_single(STACKS["vllm"], api, Claims()) if api is not None and not api.error else None,
         baseline=_baseline(bundle),
@@ -148,7 +162,7 @@ def _documents(bundle: Bundle, role: Role) -> dict[str, object]:
     return found
 
 
-def _exhibit(stack: Stack, piece: Piece, claims: Claims, bundle: Bundle) -> Exhibit:
+def _exhibit(stack: Stack, piece: Piece, claims: Claims, bundle: Bundle, documents: Mapping[str, object]) -> Exhibit:
     later = bundle.one(Role.LATER, piece.number)
     wanted = stack.wanted()
     negotiated = {}
@@ -158,7 +172,8 @@ def _exhibit(stack: Stack, piece: Piece, claims: Claims, bundle: Bundle) -> Exhi
             negotiated[role] = parse(variant.body, wanted, openmetrics=variant.openmetrics)
     exhibit = _single(stack, piece, claims, _single(stack, later, claims) if later else None, negotiated)
     looks = [(one.page, one.reading, seconds_between(bundle, piece.number)) for one in (exhibit, exhibit.later) if one]
-    return replace(exhibit, reading=derived(stack, looks, log_view(bundle.of(Role.ENGINE_LOG))))
+    reading = derived(stack, looks, log_view(bundle.of(Role.ENGINE_LOG), piece.taken), piece.taken)
+    return replace(exhibit, reading=configured(stack, exhibit.page, reading, documents))
 
 
 def _single(
@@ -173,16 +188,29 @@ def _single(
     return Exhibit(piece.source, reading, page, piece.body, counts, later, negotiated or None)
 
 
-def _discovery(bundle: Bundle) -> tuple[str, ...] | None:
-    """Return the addresses that Ray's service discovery names, sorted; None where it told nothing."""
+def _discovery(bundle: Bundle) -> tuple[tuple[str, ...] | None, tuple[str, str] | None]:
+    """Return the addresses that Ray's service discovery names, sorted, or where it was asked and why it told none."""
     piece = bundle.one(Role.DISCOVERY)
-    if piece is None or piece.error:
-        return None
-    try:
-        groups = json.loads(piece.body)
-        return tuple(sorted({str(target) for group in groups for target in group["targets"]}))
-    except (ValueError, KeyError, TypeError):
-        return None
+    if piece is None:
+        return None, None
+    problem = _less(piece.source, piece.error)
+    if not problem:
+        try:
+            groups = json.loads(piece.body)
+            targets = tuple(sorted({str(target) for group in groups for target in group["targets"]}))
+        except (ValueError, KeyError, TypeError):
+            what = "is empty" if not piece.body.strip() else "is no JSON list of targets as Ray's dashboard gives it"
+            problem = f"the answer {what}"
+        else:
+            if targets:
+                return targets, None
+            problem = "it names no address"
+    return None, (piece.source, f"service discovery tells nothing: {problem}")
+
+
+def _less(source: str, problem: str) -> str:
+    """Return a problem without the source that an error of fetching begins with."""
+    return problem.removeprefix(source).strip()
 
 
 def _baseline(bundle: Bundle) -> Exhibit | None:

@@ -38,7 +38,8 @@ class Piece:
     """One piece of evidence.
 
     ``source`` is a file name or a URL without secrets. ``number`` tells which page of the target a piece belongs to,
-    from 0. ``taken`` is Unix time in seconds, 0 where it is not known. ``error`` says why there is no body.
+    from 0. ``taken`` is Unix time in seconds, 0 where it is not known: when it was fetched, or when the file was last
+    written (a log: the time of its last line). ``error`` says why there is no body.
     """
 
     role: Role

@@ -43,11 +43,13 @@ class Cost:
     """Bytes on one GPU. ``growing`` a token in layers that keep every token, ``windowed`` in layers with a window.
 
     ``by_heads`` is what the formula with attention heads in place of key and value heads would say of all layers.
+    ``uniform``: all layers keep every token, so that the engine has one group of them and counts plain blocks.
     """
 
     growing: float
     windowed: tuple[tuple[int, float], ...]
     by_heads: float
+    uniform: bool = True
 
     @property
     def per_token(self) -> float:
@@ -85,7 +87,10 @@ def cost(shape: Shape, dtype: str, tensor_parallel: int = 1) -> Cost:
     attending = sum(1 for layer in shape.layers if layer.keeps is not Keeps.NOTHING)
     heads = max(1.0, shape.attention_heads / tensor_parallel)
     by_heads = 2 * heads * shape.head_dim * DTYPES[dtype] * attending
-    return Cost(growing, tuple((window, windowed[window] * sizes[window]) for window in sorted(windowed)), by_heads)
+    uniform = not windowed and attending == len(shape.layers)
+    return Cost(
+        growing, tuple((window, windowed[window] * sizes[window]) for window in sorted(windowed)), by_heads, uniform
+    )
 
 
 @dataclass(frozen=True, slots=True)

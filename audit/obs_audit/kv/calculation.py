@@ -6,8 +6,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from obs_audit.kv.arithmetic import Capacity, blocks_in, capacity, cost, resolve_dtype
-from obs_audit.kv.checks import check
+from obs_audit import loglines
+from obs_audit.kv.arithmetic import Capacity, Cost, blocks_in, capacity, cost, resolve_dtype
+from obs_audit.kv.checks import BLOCK_SIZE, CONFIGURED, check, told_block_size
 from obs_audit.kv.report import Result
 from obs_audit.kv.shape import ShapeError, read_shape
 from obs_exporter.derive.from_logs import capacity as tokens_of
@@ -22,7 +23,7 @@ class Asked:
 
     config: Path
     dtype: str = "auto"
-    block_size: int = 16
+    block_size: int = 0
     num_blocks: int = 0
     kv_bytes: float = 0.0
     max_model_len: int = 0
@@ -49,13 +50,30 @@ def calculate(asked: Asked) -> Result:
         raise InputError(f"{heads} key/value heads cannot be split over {asked.tensor_parallel} GPUs")
     found = cost(shape, dtype, asked.tensor_parallel)
     starts = _starts(asked.engine_log)
+    size = asked.block_size or next((told for start in starts if (told := told_block_size(start, found))), BLOCK_SIZE)
     longest = asked.max_model_len or int(starts[0].get(CONTEXT, 0) if starts else 0)
-    blocks = asked.num_blocks or (blocks_in(found, asked.block_size, asked.kv_bytes) if asked.kv_bytes else 0)
+    blocks = asked.num_blocks or _blocks_of_bytes(asked, found, size)
     if not blocks and starts:
-        blocks = int(starts[0].get(BLOCKS) or (tokens_of(starts[0], asked.block_size) or 0) // asked.block_size)
-    fits: Capacity | None = capacity(found, asked.block_size, blocks, longest) if blocks else None
-    checks = tuple(one for start in starts for one in check(start, found, asked.block_size))
-    return Result(shape, dtype, asked.tensor_parallel, asked.block_size, longest, found, fits, checks)
+        blocks = int(starts[0].get(BLOCKS) or (tokens_of(starts[0], size) or 0) // size)
+    fits: Capacity | None = capacity(found, size, blocks, longest) if blocks else None
+    checks = tuple(one for start in starts for one in check(start, found, size, asked.num_blocks))
+    return Result(shape, dtype, asked.tensor_parallel, size, longest, found, fits, checks)
+
+
+def _blocks_of_bytes(asked: Asked, found: Cost, size: int) -> int:
+    """Return the blocks that fit into --kv-bytes, 0 where it was not given.
+
+    Raises ``InputError`` where not even one does.
+    """
+    if not asked.kv_bytes or not found.per_token:
+        return 0
+    blocks = blocks_in(found, size, asked.kv_bytes)
+    if not blocks:
+        raise InputError(
+            f"--kv-bytes {asked.kv_bytes:,.0f} is less than one block: {size} tokens of {found.per_token:,.0f} B are "
+            f"{found.per_token * size:,.0f} B"
+        )
+    return blocks
 
 
 def _starts(globs: tuple[str, ...]) -> list[dict[str, float]]:
@@ -71,7 +89,17 @@ def _starts(globs: tuple[str, ...]) -> list[dict[str, float]]:
     if evidence.problems:
         raise InputError("; ".join(evidence.problems))
     engines = evidence.logs.engines if evidence.logs is not None else {}
-    starts = [dict(engine.start) for _, engine in sorted(engines.items()) if engine.start]
+    starts = [{**engine.start, **_configured(key[0])} for key, engine in sorted(engines.items()) if engine.start]
     if not starts:
         raise InputError(f"{', '.join(globs)}: no start-up line about the KV cache is in it")
     return starts
+
+
+def _configured(name: str) -> dict[str, float]:
+    """Return the block size that the log's line of arguments sets; nothing where it sets none."""
+    try:
+        with Path(name).open(encoding="utf-8", errors="replace") as handle:
+            settings = loglines.read(name, loglines.excerpt(handle)).settings
+        return {CONFIGURED: float(int(settings["block_size"]))}
+    except (OSError, KeyError, ValueError):
+        return {}  # no such argument: vLLM then takes its default, which the other lines show

@@ -26,7 +26,10 @@ _POSITIVE = click.IntRange(min=1)
     help="Data type of the KV cache, e.g. --dtype fp8 (auto: the model's own).",
 )
 @click.option(
-    "--block-size", type=_POSITIVE, default=16, metavar="N", help="Tokens a block, e.g. --block-size 16 (the default)."
+    "--block-size",
+    type=_POSITIVE,
+    metavar="N",
+    help="Tokens a block, e.g. --block-size 16 (default: the log's, or 16).",
 )
 @click.option("--num-blocks", type=_POSITIVE, metavar="N", help="Blocks of the cache, e.g. --num-blocks 15326.")
 @click.option(
@@ -57,7 +60,7 @@ def kv(
     kv_bytes: float | None,
     max_model_len: int | None,
     dtype: str,
-    block_size: int,
+    block_size: int | None,
     tensor_parallel: int,
     engine_log: tuple[str, ...],
 ) -> None:
@@ -76,7 +79,14 @@ def kv(
     from obs_audit.kv.report import FORMATS
 
     asked = Asked(
-        config, dtype, block_size, num_blocks or 0, kv_bytes or 0.0, max_model_len or 0, tensor_parallel, engine_log
+        config,
+        dtype,
+        block_size or 0,
+        num_blocks or 0,
+        kv_bytes or 0.0,
+        max_model_len or 0,
+        tensor_parallel,
+        engine_log,
     )
     result = calculate(asked)
     click.echo(FORMATS[form](result), nl=False)

@@ -82,14 +82,30 @@ PERIODS = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4}
 """Of so many layers in a row the last is a full one, where the config has a window and names no pattern."""
 
 
+ENCODERS = frozenset(
+    {
+        "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "eurobert", "gte", "layoutlm",
+        "longformer", "modernbert", "mpnet", "new", "nomic_bert", "roberta", "vit", "xlm-roberta", "xlnet",
+    }
+)  # fmt: skip
+"""Model types whose layers look both ways: nothing is generated token by token, so vLLM keeps nothing of them."""
+
+_ENCODING = ("ForMaskedLM", "ForPreTraining", "ForTokenClassification", "ForQuestionAnswering")
+"""Endings of architectures that only encoders have; Model and ForSequenceClassification are decoders' as well."""
+_GENERATING = ("CausalLM", "LMHeadModel", "ConditionalGeneration")
+
+
 def read_shape(document: object) -> Shape:
     """Read a config.json.
 
-    Raises ``ShapeError`` where a needed field is missing or makes no sense.
+    Raises ``ShapeError`` where a needed field is missing or makes no sense, and for a model without a KV cache.
     """
     if not isinstance(document, Mapping):
         raise ShapeError("config.json must hold one JSON object")
     config = _text_config(document)
+    encoder = _encoder(document, config)
+    if encoder:
+        raise ShapeError(f"{encoder}: an encoder keeps no KV cache, since it generates nothing")
     count, heads = _needed(config, _LAYERS), _needed(config, _HEADS)
     model_type = str(config.get("model_type") or document.get("model_type") or "")
     if "compress_ratios" in config:
@@ -112,6 +128,26 @@ def read_shape(document: object) -> Shape:
         model_type, layers, heads, _head_dim(config, heads), dtype.removeprefix("torch."),
         _optional(config, _CONTEXT), tuple(notes),
     )  # fmt: skip
+
+
+def _encoder(document: Mapping[str, object], config: Mapping[str, object]) -> str:
+    """Say what shows that the model is an encoder alone, or ""."""
+    listed = document.get("architectures")
+    names = [str(name) for name in listed] if isinstance(listed, list) else []
+    model_type = str(config.get("model_type") or document.get("model_type") or "")
+    decodes = document.get("is_decoder")
+    if (
+        decodes is True
+        or document.get("is_encoder_decoder")
+        or any(word in one for one in names for word in _GENERATING)
+    ):
+        return ""
+    if model_type in ENCODERS:
+        return f"model_type {model_type!r}"
+    if names and (decodes is False or all(name.endswith(_ENCODING) for name in names)):
+        why = "is_decoder is false, and " if decodes is False else ""
+        return f"{why}the architecture {names[0]} is no causal language model"
+    return ""
 
 
 def _text_config(document: Mapping[str, object]) -> Mapping[str, object]:

@@ -121,6 +121,7 @@ def evidence(report: Report) -> list[tuple[str, str, bool]]:
     rows += [(source, "manifest", False) for source, _ in case.annotations]
     if case.discovery is not None:
         rows.append(("service discovery", f"{len(case.discovery)} addresses", False))
+    rows += [(source, problem, True) for source, problem in case.failed_beside]
     if case.exercise is not None:
         said = f"{case.exercise.requests} requests answered, {case.exercise.failed} failed"
         rows.append(("exercise", said, bool(case.exercise.failed)))

@@ -47,6 +47,15 @@ class LogState:
     problems: tuple[str, ...] = ()
 
 
+def behind(newest: float | None, found: float | None) -> float:
+    """Return how many seconds a line is older than the newest of its file; stamps are without a year.
+
+    A line without a stamp counts as written with the newest.
+    """
+    seconds = newest - found if newest is not None and found is not None else 0.0
+    return seconds if seconds >= 0 else seconds + _LEAP_YEAR
+
+
 class Splitter:
     """Cuts a stream of bytes into lines, however it arrives in pieces. A line longer than the limit is passed over."""
 
@@ -173,9 +182,7 @@ class LogTail:
         limit = float("inf") if fresh or self._polled is None else max(0.0, now - self._polled)
         dated = []
         for text, found in followed.lines:
-            behind = followed.stamp - found if followed.stamp is not None and found is not None else 0.0
-            behind = behind if behind >= 0 else behind + _LEAP_YEAR
-            dated.append(LogLine(name, text, now - min(idle + behind, limit)))
+            dated.append(LogLine(name, text, now - min(idle + behind(followed.stamp, found), limit)))
         followed.lines.clear()
         return dated
 

@@ -52,10 +52,12 @@ class Client:
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, HTTPAdapter(pool_connections=1, pool_maxsize=1, max_retries=0))
 
-    def ask(self, prompt: str, max_tokens: int) -> Usage:
+    def ask(self, prompt: str, max_tokens: int, *, exactly: bool = False) -> Usage:
         """Ask for at most ``max_tokens`` tokens, not streamed.
 
-        Raises ``FetchError``, as a fetched page does, with the further reason bad_request (HTTP 400).
+        With ``exactly`` it is to be that many, whatever the model would say (``ignore_eos`` and ``min_tokens``, which
+        vLLM's API has and the OpenAI API has not). Raises ``FetchError``, as a fetched page does, with the further
+        reason bad_request (HTTP 400, or 422 from a server that checks fields strictly).
         """
         limit = self.access.timeout
         body = {
@@ -63,6 +65,7 @@ class Client:
             "messages": [{"role": "user", "content": prompt}],
             "max_tokens": max_tokens,
             "temperature": 0,
+            **({"ignore_eos": True, "min_tokens": max_tokens} if exactly else {}),
         }
         started = time.monotonic()
         try:
@@ -76,7 +79,7 @@ class Client:
         except requests.exceptions.RequestException as error:
             raise explained(error, limit) from None
         if response.status_code != 200:
-            reason = "bad_request" if response.status_code == 400 else "http_status"
+            reason = "bad_request" if response.status_code in (400, 422) else "http_status"
             raise FetchError(reason, f"answered HTTP {response.status_code}")
         if len(response.content) > _MAX_BYTES:
             raise FetchError("too_large", f"sent more than {_MAX_BYTES} bytes")

@@ -62,7 +62,7 @@ def test_the_start_up_lines_agree() -> None:
 
 def test_blocks_of_the_v0_engine_agree() -> None:
     start = {BLOCKS: 15_326.0, CONTEXT: 4096.0, "kv_cache_max_concurrency": 59.87}
-    assert agreement(start) == {"blocks": True, "concurrency": True}
+    assert agreement(start) == {"block size": True, "blocks": True, "concurrency": True}
 
 
 def test_another_data_type_shows_in_the_memory() -> None:

@@ -103,3 +103,62 @@ def test_heads_that_cannot_be_split_are_refused(config: Path) -> None:
     result = run("--config", config, "--tensor-parallel-size", 3)
     assert result.exit_code == 2
     assert "cannot be split over 3" in result.output
+
+
+BLOCKS_LINE = "INFO [core.py:9] vllm cache_config_info with initialization after num_gpu_blocks is: {}\n"
+ARGUMENTS = "INFO [api.py:2] non-default args: {{'model': 'm', 'block_size': {}}}\n"
+
+
+def test_another_number_of_blocks_than_the_logs_differs(config: Path, log: Path) -> None:
+    right = run("--config", config, "--engine-log", log, "--num-blocks", 15_439)
+    wrong = run("--config", config, "--engine-log", log, "--num-blocks", 15_326)
+    assert (right.exit_code, wrong.exit_code) == (0, 1)
+    assert "DIFFERS: 15,326 blocks were given; the engine's log says 15,439" in wrong.output
+
+
+@pytest.mark.parametrize(
+    ("lines", "flags", "code", "said"),
+    [
+        (BLOCKS_LINE.format(15_439), (), 0, "agrees: the engine's log is of blocks of 16 tokens"),
+        (BLOCKS_LINE.format(15_438), (), 1, "DIFFERS: 15,438 blocks of 16 tokens hold 247,008 tokens"),
+        (BLOCKS_LINE.format(15_439), ("--block-size", 32), 1, "32 were given (--block-size)"),
+        (ARGUMENTS.format(32), (), 1, "7,719.50 blocks of 32 tokens"),
+        (ARGUMENTS.format(16), ("--block-size", 8), 1, "DIFFERS: the engine's log is of blocks of 16 tokens; 8 were"),
+        (ARGUMENTS.format(16), (), 0, "agrees: 247,024 tokens are 15,439 blocks of 16"),
+    ],
+)
+def test_block_size_and_blocks_are_held_against_the_log(
+    lines: str, flags: tuple[object, ...], code: int, said: str, config: Path, log: Path
+) -> None:
+    log.write_text(lines + LOG)
+    result = run("--config", config, "--engine-log", log, *flags)
+    assert said in result.output
+    assert result.exit_code == code
+
+
+def test_bytes_for_less_than_one_block_are_an_input_error(config: Path) -> None:
+    result = run("--config", config, "--kv-bytes", "1e3")
+    assert result.exit_code == 2
+    assert "--kv-bytes 1,000 is less than one block: 16 tokens of 28,672 B are 458,752 B" in result.output
+    assert run("--config", config, "--kv-bytes", 458_752).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model_type": "bert", "architectures": ["BertModel"]}, "model_type 'bert'"),
+        ({"model_type": "bert"}, "an encoder keeps no KV cache"),
+        ({"model_type": "x", "architectures": ["XForMaskedLM"]}, "XForMaskedLM is no causal language model"),
+        ({"model_type": "x", "architectures": ["XModel"], "is_decoder": False}, "is_decoder is false"),
+        ({"model_type": "bert", "architectures": ["BertLMHeadModel"], "is_decoder": True}, ""),
+        ({"architectures": ["Qwen2ForCausalLM"], "is_decoder": False}, ""),
+        ({"architectures": ["Qwen2Model"]}, ""),
+        ({"architectures": ["T5ForConditionalGeneration"], "is_encoder_decoder": True, "is_decoder": False}, ""),
+    ],
+)
+def test_a_model_without_a_kv_cache_is_refused(changes: dict[str, object], said: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG | changes))
+    result = run("--config", path)
+    assert result.exit_code == (2 if said else 0)
+    assert said in result.output

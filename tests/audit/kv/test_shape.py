@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from obs_audit.kv.arithmetic import cost, resolve_dtype
@@ -145,6 +145,7 @@ _JSON = st.recursive(
 _FIELDS = st.sampled_from([*QWEN, *DEEPSEEK, *GPT_OSS, "attn_config", "linear_attn_config", "text_config"])
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(_FIELDS, _JSON))
 def test_whatever_the_file_holds_the_error_is_ours(changes: dict[str, Any]) -> None:
     with suppress(ShapeError):
