@@ -43,7 +43,8 @@ PANELS = [
         Query(quantile(0.95, TTFT, e.WINDOW), "client: " + NAMED),
         Query(e.quantile(0.95, "ttft"), "engine: {{target}} {{model}}"),
     ], "s", "What the probe measured against what the engine counted. The client's is larger by the network, the layer "
-        "and the client itself; where the engine's is larger, look at other clients of the same engine.",
+        "and the client itself; where the engine's is larger, look at other clients of the same engine, or at its "
+        "buckets: both are interpolated, and the engine's buckets are wider.",
         signals=("ttft",), width=12),
     graph("E2E p95, client and engine", [
         Query(quantile(0.95, E2E, e.WINDOW), "client: " + NAMED),

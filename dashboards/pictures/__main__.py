@@ -18,14 +18,15 @@ LONG = Span(
     history.START, history.START + history.LENGTH, history.STEP,
     {**ALL, "$__rate_interval": "1m", "$__range": f"{history.LENGTH}s"},
 )  # fmt: skip
-SHORT = Span(history.PROBE_START, history.PROBE_START + 18, 0.5, {**ALL, "$__rate_interval": "6s", "$__range": "18s"})
+SHORT = Span(history.PROBE_START, history.PROBE_START + 21, 0.5, {**ALL, "$__rate_interval": "6s", "$__range": "21s"})
 NOTE = (
     "Drawn from a real Prometheus' answers to this board's own queries (not a Grafana screenshot). "
     "Four simulated engines under a load that grows and falls, one Ray with its metrics off, one target that is gone."
 )
 PROBE_NOTE = (
     "Drawn from a real Prometheus' answers to this board's own queries (not a Grafana screenshot). "
-    "A capture of obs-probe run against two simulated servers of 4 slots: concurrency 2, then 8."
+    "A capture of obs-probe run against two simulated servers of 4 slots (concurrency 2, then 8), and of the exporter "
+    "that looked at them."
 )
 CHROMIUM = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",

@@ -25,7 +25,8 @@ START = 1_790_000_000
 """Unix time of the first sample; any fixed time gives the same pictures."""
 STEP, LENGTH = 15, 1800
 PROBE_START = START + LENGTH + 600
-PROBES = ("bare", "ray")
+CAPTURED = ("probe-bare", "probe-ray", "exporter")
+"""Pages of two probe runs, and of the exporter that looked at the probed servers meanwhile (capture.py makes them)."""
 
 ENGINE = Engine(max_num_seqs=16, num_blocks=185, max_model_len=2048, step_s=0.02, jitter=0.2)
 LOAD = (Steady(480.0, 3.0), Ramp(360.0, 3.0, 7.5), Steady(240.0, 7.5), Ramp(240.0, 7.5, 3.0), Steady(480.0, 4.0))
@@ -85,11 +86,11 @@ def exposition() -> Iterator[str]:
     for second in range(0, LENGTH + 1, STEP):
         looks = [(source.target, source.look(float(second))) for source in sources]
         yield from stamped(rendered(looks), START + second, "obs-exporter")
-    for name in PROBES:
-        with gzip.open(ROOT / "tests" / "dashboards" / "pages" / f"probe-{name}.jsonl.gz", "rt") as handle:
+    for name in CAPTURED:
+        with gzip.open(ROOT / "tests" / "dashboards" / "pages" / f"{name}.jsonl.gz", "rt") as handle:
             for line in handle:
                 row = json.loads(line)
-                yield from stamped(row["page"], PROBE_START + row["t"], f"obs-probe-{name}")
+                yield from stamped(row["page"], PROBE_START + row["t"], f"obs-{name}")
     yield "# EOF\n"
 
 

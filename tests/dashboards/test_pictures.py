@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
+import re
 import struct
 from pathlib import Path
 
@@ -64,3 +67,15 @@ def test_a_page_becomes_stamped_samples() -> None:
         'a{b="c",job="j",instance="j"} 1.0 7.500\n',
         'd{job="j",instance="j"} 2.0 7.500\n',
     ]
+
+
+def test_the_captures_have_the_engines_view_of_both_probed_targets() -> None:
+    """The probe's board draws client against engine: one without the other is half a picture."""
+    seen: dict[str, set[str]] = {"client": set(), "engine": set()}
+    for name in history.CAPTURED:
+        with gzip.open(ROOT / "tests" / "dashboards" / "pages" / f"{name}.jsonl.gz", "rt") as handle:
+            page = json.loads(handle.readlines()[-1])["page"]
+        for side, family in (("client", "llm_probe_time_to_first_token"), ("engine", "llm_time_to_first_token")):
+            counted = re.findall(rf'^{family}_seconds_count{{.*target="([^"]+)".*}} ([0-9.]+)$', page, re.MULTILINE)
+            seen[side] |= {target for target, value in counted if float(value) > 0}
+    assert seen["client"] == seen["engine"] == {"bare-vllm", "ray-serve"}
