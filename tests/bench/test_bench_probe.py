@@ -124,7 +124,7 @@ def test_another_truth_is_met_as_closely(slots: int, requests: int, p99: float) 
     assert cost.worst_below >= 0
     assert cost.p50 < 0.5
     assert cost.p99 < p99
-    assert cost.rate >= (0.99 if slots <= 64 else 0.985)  # the same 8 to 11 ms, of a wave of a second
+    assert cost.rate >= (0.99 if slots <= 64 else 0.98)  # the same 8 to 11 ms, of a wave of a second
     assert cost.good == 1.0
 
 
