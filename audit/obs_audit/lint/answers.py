@@ -24,14 +24,21 @@ HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
 ANY_SIGNAL = "preemptions"
 """A signal that no stack treats in a way of its own: it stands for engine families that the schema does not have."""
 
-LIKE_SIGNAL = {
-    "triton": dict.fromkeys(
-        ("request_prompt_tokens", "request_generation_tokens", "request_params_n", "request_params_best_of"),
-        "request_duration",
-    ),
+OWN_NAMES = {
+    "triton": {
+        "prompt_tokens_total": "prompt_tokens",
+        "generation_tokens_total": "generation_tokens",
+        "time_to_first_token_seconds": "ttft",
+        "time_per_output_token_seconds": "inter_token_latency",
+        "e2e_request_latency_seconds": "request_duration",
+        "request_prompt_tokens": "request_duration",
+        "request_generation_tokens": "request_duration",
+        "request_params_n": "request_duration",
+    },
 }
-"""Engine families beyond the schema that a stack passes on together with a signal: Triton's vLLM backend registers them
-from 24.09 on, as it does the request's duration (vllm_backend src/utils/metrics.py, r24.09 to r26.01)."""
+"""Families that a stack registers itself under the engine's prefix, whatever its engine calls them, each with a signal
+of the same fate: those of Triton's vLLM backend (src/utils/metrics.py, r24.08 to r26.01; all but the first four from
+24.09 on, as the request's duration)."""
 
 WITHOUT_MODEL = {"ray-serve": ("ray_vllm_engine_stats_", "ray_rayllm_router_")}
 """Families of a layer that carry an engine's signal without its label for the model (ray wheels 2.44.1 to 2.48.0: they
@@ -123,12 +130,21 @@ class Judge:
             return self._unheard_of(name, rest)
         registration = catalogue().registration(family, self.engine)
         signal = next((row.signal for row in vllm.ROWS if row.family == family and not row.product), "")
-        stands_for = signal or LIKE_SIGNAL.get(self.stack.name, {}).get(family, ANY_SIGNAL)
-        answer = expect(self.stack, stands_for, self.point)
         common = _common_name(signal, part)
+        own = OWN_NAMES.get(self.stack.name, {})
+        if family in own:
+            return self._own_spelling(name, own[family], common)
+        answer = expect(self.stack, signal or ANY_SIGNAL, self.point)
+        if other := next((family for family, like in own.items() if like == signal), ""):
+            reason = f"{self.stack.title} names it {self.stack.native_prefix}{other}"
+            native = self.stack.native_prefix + other + part
+            if answer.state.publishes:
+                return Verdict(name, "renamed", reason, "", native, common)
+            reason = f"{reason}; {answer.reason}"
+            return Verdict(name, _word(answer.state), reason, answer.remedies, native, common)
         native = self._native(family, part, signal, answer)
         if registration is None:
-            return Verdict(name, "never", self._lifetime(family), answer.remedy, native, common)
+            return Verdict(name, "never", self._lifetime(family), answer.remedy if signal else "", native, common)
         if registration.status in ("hidden", "conditional") and (
             answer.state.publishes or answer.state is State.HIDDEN
         ):
@@ -143,6 +159,13 @@ class Judge:
                 said += f"; {prefix} is not how its page spells the engine's names"
             return Verdict(name, "renamed", said, "", native, common)
         return Verdict(name, "fine", common=common)
+
+    def _own_spelling(self, name: str, signal: str, common: str) -> Verdict:
+        """Judge a family that the layer registers itself, and shares the fate of a signal."""
+        answer = expect(self.stack, signal, self.point)
+        if answer.state.publishes:
+            return Verdict(name, "fine", common=common)
+        return Verdict(name, _word(answer.state), answer.reason, answer.remedies, "", common)
 
     def _native(self, family: str, part: str, signal: str, answer: Answer) -> str:
         """Return the name to ask for on the stack's page: this family's or, where it is gone, its signal's."""

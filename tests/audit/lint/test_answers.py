@@ -84,6 +84,12 @@ def test_the_native_name_is_the_one_on_the_page(page: Callable[[str], bytes], ca
         ("ray-serve", "2.44.1", "vllm:num_preemptions_total", "lost", "", "llm_preemptions_total"),
         ("triton", "24.12", "vllm:time_to_first_token_seconds_bucket", "hidden", "",
          "llm_time_to_first_token_seconds_bucket"),
+        # The backend keeps the old name of the inter-token latency, whatever its engine calls it.
+        ("triton", "26.01", "vllm:time_per_output_token_seconds_sum", "hidden", "",
+         "llm_inter_token_latency_seconds_sum"),
+        ("triton", "26.01", "vllm:inter_token_latency_seconds_sum", "hidden", "vllm:time_per_output_token_seconds_sum",
+         "llm_inter_token_latency_seconds_sum"),
+        ("triton", "26.01", "vllm:request_params_best_of_count", "never", "", ""),
         ("triton", "24.12", "vllm:num_requests_waiting", "lost", "", "llm_requests_waiting"),
         ("triton", "24.12", "nv_inference_queue_duration_us", "fine", "", "llm_layer_queue_seconds_sum"),
         ("vllm", "0.20.0", "nv_inference_queue_duration_us", "never", "", "llm_layer_queue_seconds_sum"),
@@ -104,6 +110,11 @@ def test_verdicts(stack: str, version: str, name: str, word: str, native: str, c
     else:
         assert (verdict.word, verdict.native, verdict.common) == (word, native, common), verdict
     assert verdict.answerable or verdict.reason
+
+
+def test_a_name_that_stands_for_no_signal_has_no_remedy() -> None:
+    assert not judge("triton", "26.01").judge("vllm:num_requests_swapped").remedy
+    assert "REPORT_CUSTOM_METRICS" in judge("triton", "26.01").judge("vllm:time_per_output_token_seconds_sum").remedy
 
 
 def test_hidden_names_its_switch() -> None:
