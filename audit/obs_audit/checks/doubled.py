@@ -10,10 +10,11 @@ from obs_audit.checks.base import Check, Example, from_oddities
 from obs_audit.findings import Severity
 
 _PAGE = '# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{engine="0",model_name="m"} 1\n'
+_REMEDY = "choose one of the names in every rule; drop the other where it is added"
 
 CHECK = Check(
-    "doubled", Severity.WARNING, __doc__, "choose one of the names in every rule; drop the other where it is added",
-    from_oddities("doubled", Severity.WARNING),
+    "doubled", Severity.WARNING, __doc__, _REMEDY,
+    from_oddities("doubled", Severity.WARNING, _REMEDY),
     fails=Example(_PAGE + _PAGE.replace("vllm:", "kserve_vllm:"), stack="kserve"),
     passes=Example(_PAGE, stack="kserve"),
 )  # fmt: skip
