@@ -14,7 +14,10 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One purpose: its signals, what its consumer calls them, and which family names that consumer looks for."""
+    """One purpose: its signals, what its consumer calls them, and which family names that consumer looks for.
+
+    ``optional`` are those of its signals that the consumer uses where they are there: no gate fails on them.
+    """
 
     name: str
     title: str
@@ -22,10 +25,15 @@ class Profile:
     signals: tuple[str, ...]
     names: Mapping[str, str] = field(default_factory=dict)
     native: Mapping[str, str] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()
 
     def asks_for(self, signal: str) -> bool:
         """Whether a finding about this signal ("": about the page) matters to the profile."""
         return not signal or signal in self.signals
+
+    def gates_on(self, signal: str) -> bool:
+        """Whether a finding about this signal ("": about the page) may fail a gate."""
+        return self.asks_for(signal) and signal not in self.optional
 
 
 EVERYTHING = Profile(ALL, "All signals", "Every signal of the schema.", tuple(signal.id for signal in SIGNALS))
@@ -45,7 +53,13 @@ def profiles() -> dict[str, Profile]:
     rows = yaml.safe_load(text)
     found = {
         name: Profile(
-            name, row["title"], row["meaning"], tuple(row["signals"]), row.get("names", {}), row.get("native", {})
+            name,
+            row["title"],
+            row["meaning"],
+            tuple(row["signals"]),
+            row.get("names", {}),
+            row.get("native", {}),
+            tuple(row.get("optional", ())),
         )
         for name, row in rows.items()
     }

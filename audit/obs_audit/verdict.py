@@ -125,7 +125,7 @@ def _fails(findings: Sequence[Finding], asked: Asked) -> bool:
     open_findings = [finding for finding in findings if not finding.waived]
     if any(finding.check == "required" for finding in open_findings):
         return True
-    mattering = [finding for finding in open_findings if asked.profile.asks_for(finding.signal)]
+    mattering = [finding for finding in open_findings if asked.profile.gates_on(finding.signal)]
     worst = max((finding.severity for finding in mattering), default=Severity.INFO)
     if asked.fail_on == "any":
         return worst >= Severity.WARNING

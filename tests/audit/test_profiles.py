@@ -22,7 +22,7 @@ def test_every_profile_is_offered_and_names_signals_that_exist() -> None:
         found = profile(name)
         assert found.signals
         assert set(found.signals) <= set(BY_ID)
-        assert set(found.names) | set(found.native) <= set(found.signals)
+        assert set(found.names) | set(found.native) | set(found.optional) <= set(found.signals)
         assert found.meaning.endswith(".")
 
 
@@ -35,6 +35,20 @@ def test_a_profile_narrows_what_is_counted_and_gated_on(run: Run) -> None:
     assert document["profile"] == "seed"
     assert len(document["signals"]) == len(BY_ID)
     assert sum(row["in_profile"] for row in document["signals"]) == 6
+
+
+def test_no_gate_fails_on_what_the_endpoint_picker_can_do_without(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "page.txt"
+    names = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc")
+    page.write_text("".join(f'# TYPE vllm:{n} gauge\nvllm:{n}{{engine="0",model_name="m"}} 0\n' for n in names))
+    flags = ("--stack", "vllm", "--engine-version", "0.20.0", "--file", page, "--fail-on", "lost")
+    document = json.loads(run(*flags, "--profile", "gateway", "--format", "json").stdout)
+    (row,) = [row for row in document["signals"] if row["id"] == "kv_cache_capacity"]
+    assert (row["state"], row["in_profile"], document["exit_code"]) == ("lost", True, 0)
+    assert run(*flags).exit_code == 1
+    page.write_text("".join(page.read_text().splitlines(keepends=True)[:-2]))
+    assert run(*flags, "--profile", "gateway").exit_code == 1
+    assert run(*flags, "--profile", "gateway", "--require", "kv_cache_capacity").exit_code == 1
 
 
 def test_a_finding_about_the_page_counts_in_every_profile(run: Run) -> None:

@@ -71,15 +71,18 @@ class Check:
         return (self.text or "").strip().partition("\n")[2].strip()
 
 
-def from_oddities(code: str, severity: Severity) -> Callable[[Case], Iterator[Finding]]:
-    """Make a check's function that yields what the reading of each page noted under a code."""
+def from_oddities(code: str, severity: Severity, remedy: str = "") -> Callable[[Case], Iterator[Finding]]:
+    """Make a check's function that yields what the reading of each page noted under a code.
+
+    ``remedy`` stands in where the note has none of its own.
+    """
 
     def find(case: Case) -> Iterator[Finding]:
         exhibits = [(exhibit.reading, exhibit.source) for exhibit in case.evidence.exhibits]
         for reading, source in exhibits or [(case.reading, case.source)]:
             for oddity in reading.oddities:
                 if oddity.code == code:
-                    yield Finding(code, severity, oddity.signal, oddity.message, oddity.remedy, source)
+                    yield Finding(code, severity, oddity.signal, oddity.message, oddity.remedy or remedy, source)
 
     return find
 

@@ -10,10 +10,11 @@ from obs_audit.checks.base import Check, Example, from_oddities
 from obs_audit.findings import Severity
 
 _PAGE = '# TYPE vllm:{0} gauge\nvllm:{0}{{engine="0",model_name="m"}} 0.5\n'
+_REMEDY = "check the engine's version; look for an adapter that renames"
 
 CHECK = Check(
-    "foreign_version_name", Severity.WARNING, __doc__, "check the engine's version; look for an adapter that renames",
-    from_oddities("foreign_version_name", Severity.WARNING),
+    "foreign_version_name", Severity.WARNING, __doc__, _REMEDY,
+    from_oddities("foreign_version_name", Severity.WARNING, _REMEDY),
     fails=Example(_PAGE.format("gpu_cache_usage_perc"), engine_version="0.20.0"),
     passes=Example(_PAGE.format("kv_cache_usage_perc"), engine_version="0.20.0"),
 )  # fmt: skip

@@ -15,10 +15,11 @@ _PAGE = (
     'vllm:time_to_first_token_seconds_bucket{engine="0",le="+Inf",model_name="m"} 4\n'
 )
 _SUM = 'vllm:time_to_first_token_seconds_sum{engine="0",model_name="m"} 2.5\n'
+_REMEDY = "keep every bucket, _sum and _count of a histogram, or none"
 
 CHECK = Check(
-    "incomplete_histogram", Severity.ERROR, __doc__, "keep every bucket, _sum and _count of a histogram, or none",
-    from_oddities("incomplete_histogram", Severity.ERROR),
+    "incomplete_histogram", Severity.ERROR, __doc__, _REMEDY,
+    from_oddities("incomplete_histogram", Severity.ERROR, _REMEDY),
     fails=Example(_PAGE),
     passes=Example(_PAGE + _SUM),
 )  # fmt: skip

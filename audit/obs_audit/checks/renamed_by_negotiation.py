@@ -10,10 +10,11 @@ from __future__ import annotations
 from obs_audit.checks.base import Check, Example, from_oddities
 from obs_audit.findings import Severity
 
+_REMEDY = "scrape with Accept: text/plain;version=0.0.4 (scrape_protocols: [PrometheusText0.0.4])"
+
 CHECK = Check(
-    "renamed_by_negotiation", Severity.WARNING, __doc__,
-    "scrape with Accept: text/plain;version=0.0.4 (scrape_protocols: [PrometheusText0.0.4])",
-    from_oddities("renamed_by_negotiation", Severity.WARNING),
+    "renamed_by_negotiation", Severity.WARNING, __doc__, _REMEDY,
+    from_oddities("renamed_by_negotiation", Severity.WARNING, _REMEDY),
     fails=Example('# TYPE vllm:num_requests_running gauge\nvllm_num_requests_running{engine="0",model_name="m"} 1\n'),
     passes=Example('# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{engine="0",model_name="m"} 1\n'),
 )  # fmt: skip

@@ -11,21 +11,18 @@ from collections.abc import Iterator
 from obs_audit.case import Case
 from obs_audit.checks.base import Check, Example, number
 from obs_audit.findings import Finding, Severity
-from obs_exporter.schema import Provenance, State
+from obs_exporter.schema import State
 
 _REMEDY = "query the stack's names (obs-audit explain SIGNAL prints them), or put obs-exporter's schema in between"
 
 
 def find(case: Case) -> Iterator[Finding]:
-    """Yield one finding for all renamed signals together."""
+    """Yield one finding for all renamed signals together, whether the engine or the layer counts them."""
     table = case.evidence.stack
-    by_others = {renaming.prefix for renaming in table.renamings}
-    prefixes = tuple(prefix for prefix in table.engine_prefixes
-                     if prefix != table.native_prefix and prefix not in by_others)  # fmt: skip
+    others = (table.native_prefix, *(renaming.prefix for renaming in table.renamings))
     renamed = [
         answer for answer in case.answers
-        if answer.state is State.RENAMED and answer.provenance is Provenance.ENGINE
-        and prefixes and answer.native_name.startswith(prefixes)
+        if answer.state is State.RENAMED and answer.native_name and not answer.native_name.startswith(others)
     ]  # fmt: skip
     if renamed:
         example = renamed[0].native_name

@@ -10,10 +10,11 @@ from obs_audit.checks.base import Check, Example, from_oddities
 from obs_audit.findings import Severity
 
 _PAGE = '# TYPE vllm:num_preemptions_total {}\nvllm:num_preemptions_total{{engine="0",model_name="m"}} 3\n'
+_REMEDY = "scrape the engine's own port with Accept: text/plain;version=0.0.4"
 
 CHECK = Check(
-    "retyped", Severity.WARNING, __doc__, "scrape the engine's own port with Accept: text/plain;version=0.0.4",
-    from_oddities("retyped", Severity.WARNING),
+    "retyped", Severity.WARNING, __doc__, _REMEDY,
+    from_oddities("retyped", Severity.WARNING, _REMEDY),
     fails=Example(_PAGE.format("gauge"), stack="kserve"),
     passes=Example(_PAGE.format("counter"), stack="kserve"),
 )  # fmt: skip

@@ -9,9 +9,11 @@ from __future__ import annotations
 from obs_audit.checks.base import Check, Example, from_oddities
 from obs_audit.findings import Severity
 
+_REMEDY = "check the version; upgrade this project for a newer one"
+
 CHECK = Check(
-    "unknown_version", Severity.WARNING, __doc__, "check the version; upgrade this project for a newer one",
-    from_oddities("unknown_version", Severity.WARNING),
+    "unknown_version", Severity.WARNING, __doc__, _REMEDY,
+    from_oddities("unknown_version", Severity.WARNING, _REMEDY),
     fails=Example(stack="ray-serve", stack_version="2.99.0"),
     passes=Example(stack="ray-serve", stack_version="2.60.0"),
 )  # fmt: skip

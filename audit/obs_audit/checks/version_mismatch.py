@@ -9,9 +9,11 @@ from __future__ import annotations
 from obs_audit.checks.base import Check, Example, from_oddities
 from obs_audit.findings import Severity
 
+_REMEDY = "leave the version out and let the page tell it, or correct it"
+
 CHECK = Check(
-    "version_mismatch", Severity.WARNING, __doc__, "leave the version out and let the page tell it, or correct it",
-    from_oddities("version_mismatch", Severity.WARNING),
+    "version_mismatch", Severity.WARNING, __doc__, _REMEDY,
+    from_oddities("version_mismatch", Severity.WARNING, _REMEDY),
     fails=Example(
         '# TYPE ray_serve_num_ongoing_http_requests gauge\n'
         'ray_serve_num_ongoing_http_requests{SessionName="s",Version="2.60.0"} 0\n',

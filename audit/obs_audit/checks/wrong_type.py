@@ -10,10 +10,11 @@ from obs_audit.checks.base import Check, Example, from_oddities
 from obs_audit.findings import Severity
 
 _PAGE = '# TYPE vllm:num_requests_running {}\nvllm:num_requests_running{{engine="0",model_name="m"}} 1\n'
+_REMEDY = "find out what re-types the page: a recording rule, an aggregator, a fork"
 
 CHECK = Check(
-    "wrong_type", Severity.ERROR, __doc__, "find out what re-types the page: a recording rule, an aggregator, a fork",
-    from_oddities("wrong_type", Severity.ERROR),
+    "wrong_type", Severity.ERROR, __doc__, _REMEDY,
+    from_oddities("wrong_type", Severity.ERROR, _REMEDY),
     fails=Example(_PAGE.format("counter")),
     passes=Example(_PAGE.format("gauge")),
 )  # fmt: skip

@@ -1,7 +1,18 @@
 """What an audit judges. Gathering does I/O and yields raw pieces; interpreting is pure and makes sense of them."""
 
 from obs_audit.evidence.exercise import Exercise
-from obs_audit.evidence.interpreting import Evidence, Exhibit, claimed, interpret
+from obs_audit.evidence.interpreting import Evidence, Exhibit, claimed, engine_names, interpret
 from obs_audit.evidence.pieces import Bundle, Given, Piece, Role
 
-__all__ = ["Bundle", "Evidence", "Exercise", "Exhibit", "Given", "Piece", "Role", "claimed", "interpret"]
+__all__ = [
+    "Bundle",
+    "Evidence",
+    "Exercise",
+    "Exhibit",
+    "Given",
+    "Piece",
+    "Role",
+    "claimed",
+    "engine_names",
+    "interpret",
+]

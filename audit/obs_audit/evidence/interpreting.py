@@ -13,7 +13,7 @@ from obs_audit.evidence.model_configs import configured
 from obs_audit.evidence.pieces import ACCEPTS, Bundle, Given, Piece, Role
 from obs_audit.inventory import Counts, count
 from obs_exporter.errors import InputError
-from obs_exporter.exposition import Page, parse
+from obs_exporter.exposition import Page, Wanted, parse
 from obs_exporter.stacks import (
     STACKS,
     UNKNOWN,
@@ -33,7 +33,7 @@ from obs_exporter.stacks.endpoints import combine
 class Exhibit:
     """One page with its reading. No counts if unreadable; ``later`` is the same page some seconds after.
 
-    ``negotiated`` are the names that other Accept headers make the server declare samples under: header -> page.
+    ``negotiated`` are the engine's names that the server answers other Accept headers with: header -> page.
     """
 
     source: str
@@ -164,7 +164,7 @@ def _documents(bundle: Bundle, role: Role) -> dict[str, object]:
 
 def _exhibit(stack: Stack, piece: Piece, claims: Claims, bundle: Bundle, documents: Mapping[str, object]) -> Exhibit:
     later = bundle.one(Role.LATER, piece.number)
-    wanted = stack.wanted()
+    wanted = engine_names(stack)
     negotiated = {}
     for role in ACCEPTS:
         variant = bundle.one(role, piece.number)
@@ -174,6 +174,11 @@ def _exhibit(stack: Stack, piece: Piece, claims: Claims, bundle: Bundle, documen
     looks = [(one.page, one.reading, seconds_between(bundle, piece.number)) for one in (exhibit, exhibit.later) if one]
     reading = derived(stack, looks, log_view(bundle.of(Role.ENGINE_LOG), piece.taken), piece.taken)
     return replace(exhibit, reading=configured(stack, exhibit.page, reading, documents))
+
+
+def engine_names(stack: Stack) -> Wanted:
+    """Return every name of the engine's, whether it carries a signal or not."""
+    return Wanted((), stack.engine_prefixes)
 
 
 def _single(
