@@ -13,6 +13,7 @@ from obs_exporter.exposition import Page
 from obs_exporter.schema import State
 from obs_exporter.stacks import Answer, Reading, Stack
 from obs_exporter.stacks import engine as vllm
+from obs_exporter.stacks.triton import SWITCH_TRUE, SWITCH_YES
 from obs_exporter.stacks.versions import matches
 
 LLM_BACKENDS = frozenset({"vllm", "tensorrtllm"})
@@ -58,9 +59,9 @@ def switch_problem(value: str, release: str) -> str:
     modern = value.lower() == "true"
     if not (old or modern):
         return f"REPORT_CUSTOM_METRICS is {value!r}, which no release reads as on"
-    if release and matches(">=24.12", release) and not modern:
+    if release and matches(SWITCH_TRUE, release) and not modern:
         return f"REPORT_CUSTOM_METRICS is {value!r}; {release} reads only true"
-    if release and matches("<24.12", release) and not old:
+    if release and matches(SWITCH_YES, release) and not old:
         return f"REPORT_CUSTOM_METRICS is {value!r}; {release} reads only yes"
     return ""
 

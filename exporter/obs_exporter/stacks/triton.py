@@ -43,6 +43,9 @@ PINS = (
 PASSED = frozenset({"prompt_tokens", "generation_tokens", "ttft", "inter_token_latency", "request_duration"})
 """The engine signals that the backend registers at all, in any release read."""
 
+SWITCH_YES, SWITCH_TRUE = "<24.12", ">=24.12"
+"""The releases whose backend reads REPORT_CUSTOM_METRICS as on with exactly ``yes``, and with ``true`` in any case."""
+
 _SOURCE = "vllm_backend src/model.py and src/utils/metrics.py, r24.08 to r26.01"
 _SIDE_PORT = (
     "open the engine's own registry on a second port: a pip package with a vllm.general_plugins entry point that calls "
@@ -68,9 +71,9 @@ RULES = (
          remedy="upgrade Triton to 24.08 or newer", cost=_UPGRADE, stack_versions="<24.08", source=_SOURCE),
     Rule(frozenset({"request_duration"}), State.LOST, "the vLLM backend exports it from 24.09 on",
          remedy="upgrade Triton to 24.09 or newer", cost=_UPGRADE, stack_versions="<24.09", source=_SOURCE),
-    _switch("yes", "<24.12"),
+    _switch("yes", SWITCH_YES),
     _switch("true", ">=25.10,<26.01", "; with pip's vLLM in place of the image's own the model then fails to load"),
-    _switch("true", ">=24.12"),
+    _switch("true", SWITCH_TRUE),
     _switch("true", "", ' (24.08 to 24.11 want "yes" instead)'),
     Rule(engine.SIGNALS, State.LOST, "the vLLM backend never exports it",
          remedy=f"upgrade Triton to 24.10 or newer (its vLLM loads plugins), then {_SIDE_PORT}",
