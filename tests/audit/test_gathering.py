@@ -229,6 +229,13 @@ def test_what_is_asked_for_and_cannot_be_fetched_is_an_input_error(
     assert run("--from", folder).exit_code == 2
 
 
+def test_an_api_that_answers_nothing_is_an_input_error(run: Run, engine: Any) -> None:
+    result = run("--stack", "vllm", "--url", engine.url, "--api-url", "http://127.0.0.1:1", "--format", "json")
+    findings = [f for f in json.loads(result.stdout)["findings"] if f["check"] == "unreadable_beside"]
+    assert result.exit_code == 2
+    assert ["the API tells nothing" in finding["message"] for finding in findings] == [True]
+
+
 def test_an_empty_baseline_is_an_input_error(run: Run, engine: Any, tmp_path: Path) -> None:
     empty = tmp_path / "bare.txt"
     empty.write_text("")

@@ -1,8 +1,9 @@
 """What was given beside the page cannot be read.
 
-``--ray-sd`` and ``--baseline`` were asked for by name. Where Ray's service discovery cannot be fetched, is no list of
-targets or names none, nothing tells whether every node was read; where the bare engine's page has nothing, nothing was
-compared. A report that passed over this in silence would look like a comparison without a difference. Exit code 2.
+``--ray-sd``, ``--baseline`` and ``--api-url`` were asked for by name. Where Ray's service discovery cannot be fetched,
+is no list of targets or names none, nothing tells whether every node was read; where the bare engine's page has
+nothing, nothing was compared; an API that answers nothing tells no versions and no settings. A report that passed over
+this in silence would look like one without a difference. Exit code 2.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ class Evidence:
     ``exhibits`` are its pages in the order given, none for a paper audit. ``documents`` maps a path of the API to its
     JSON. ``discovery`` are the addresses that Ray's service discovery names, None where it was not asked
     or told nothing (``discovery_problem`` is then its source and why).
-    ``annotations`` is the text of Kubernetes manifests. ``moved`` is (page before, page after) of an exercise.
+    ``annotations`` is the text of Kubernetes manifests. ``api_problem`` is (source, why) of an API that was named and
+    answered nothing. ``moved`` is (page before, page after) of an exercise.
     """
 
     stack: Stack
@@ -64,6 +65,7 @@ class Evidence:
     discovery_problem: tuple[str, str] | None = None
     annotations: tuple[tuple[str, str], ...] = ()
     api_page: Exhibit | None = None
+    api_problem: tuple[str, str] | None = None
     baseline: Exhibit | None = None
     exercise: Exercise | None = None
     moved: tuple[Exhibit, Exhibit] | None = None
@@ -84,7 +86,7 @@ class Evidence:
     @property
     def failed_beside(self) -> tuple[tuple[str, str], ...]:
         """What was asked for beside the pages and tells nothing: (source, why)."""
-        found = [] if self.discovery_problem is None else [self.discovery_problem]
+        found = [problem for problem in (self.discovery_problem, self.api_problem) if problem is not None]
         if self.baseline is not None and not self.baseline.reading.reachable:
             problem = _less(self.baseline.source, self.baseline.reading.problem)
             found.append((self.baseline.source, f"the baseline cannot be read: {problem}"))
@@ -115,6 +117,7 @@ def interpret(bundle: Bundle) -> Evidence:
         discovery_problem=discovery_problem,
         annotations=tuple((piece.source, _text(piece)) for piece in bundle.of(Role.ANNOTATIONS)),
         api_page=_single(STACKS["vllm"], api, Claims()) if api is not None and not api.error else None,
+        api_problem=_api_problem(api, documents),
         baseline=_baseline(bundle),
         exercise=_exercise(bundle),
         moved=(_single(stack, before, claims), _single(stack, after, claims)) if before and after else None,
@@ -216,6 +219,13 @@ def _discovery(bundle: Bundle) -> tuple[tuple[str, ...] | None, tuple[str, str] 
 def _less(source: str, problem: str) -> str:
     """Return a problem without the source that an error of fetching begins with."""
     return problem.removeprefix(source).strip()
+
+
+def _api_problem(page: Piece | None, documents: Mapping[str, object]) -> tuple[str, str] | None:
+    """Say that nothing of an API answered: its ``/metrics`` may be missing, its documents too, but not all of them."""
+    if page is None or not page.error or documents:
+        return None
+    return page.source, f"the API tells nothing: {_less(page.source, page.error)}"
 
 
 def _baseline(bundle: Bundle) -> Exhibit | None:
