@@ -40,7 +40,7 @@ def sources() -> Callable[[_Command], _Command]:
                      help="A page in a file, - for standard input, e.g. --file page.txt; may be repeated."),
         options.api_url(),
         options.bearer_token_file(),
-        click.option("--watch", type=click.FloatRange(0, 3600), default=0.0, metavar="SECONDS",
+        click.option("--watch", type=options.FiniteRange(0, 3600), default=0.0, metavar="SECONDS",
                      help="Fetch each page a second time after so long, e.g. --watch 15: what moves, what falls?"),
         click.option("--engine-log", "engine_logs", multiple=True, metavar="GLOB",
                      help="The engine's log, e.g. --engine-log '/tmp/ray/session_latest/logs/worker-*.out'."),

@@ -84,7 +84,7 @@ def serve(stack: str | None, url: str | None, config_file: Path | None, listen: 
 @click.option("--url", metavar="URL", help="A page to fetch, e.g. --url http://127.0.0.1:8000/metrics.")
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.FiniteRange(min=0, min_open=True),
     default=15.0,
     metavar="SECONDS",
     help="Time between two pages given with --file, e.g. --interval 5 (default: 15).",
@@ -159,7 +159,7 @@ def check_config(file: Path) -> None:
     help="Clients that load each stack, e.g. --clients 0 to load them yourself.",
 )
 @click.option(
-    "--seconds", default=0.0, type=click.FloatRange(min=0),
+    "--seconds", default=0.0, type=options.FiniteRange(min=0),
     help="End after so long, e.g. --seconds 30 (default: Ctrl-C).",
 )  # fmt: skip
 def demo(listen: str, clients: int, seconds: float) -> None:

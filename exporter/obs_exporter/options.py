@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,18 @@ if TYPE_CHECKING:
 
 STACK_NAMES = ("vllm", "kserve", "triton", "ray-serve")
 """As in the registry of stacks, which is not imported for a ``--help`` (a test keeps them equal)."""
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers, of which neither ``nan`` nor ``inf`` is one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; a usage error for what is none."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 STACK = click.Choice(STACK_NAMES)

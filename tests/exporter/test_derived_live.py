@@ -68,6 +68,8 @@ def waiting_page(waiting: int, began: int) -> bytes:
             (b"vllm:time_to_first_token_seconds_count", b'vllm:time_to_first_token_seconds_bucket{le="+Inf"')
         ):
             line = line.rpartition(b" ")[0] + f" {began}.0".encode()
+        if line.startswith(b"vllm:time_to_first_token_seconds_sum"):
+            line = line.rpartition(b" ")[0] + f" {began * 10}.0".encode()
         lines.append(line)
     return b"\n".join(lines)
 

@@ -69,3 +69,7 @@ def test_a_cut_off_secret_is_hidden_too(secret: str, length: int) -> None:
 
 def test_what_is_no_secret_stays() -> None:
     assert Redactor(["", "a", KEY]).clean("HTTP 404: a page") == "HTTP 404: a page"
+
+
+def test_a_slash_that_json_escapes_hides_nothing() -> None:
+    assert "SECRETKEY" not in Redactor(['sk-abc/def"SECRETKEY']).clean(r'{"error": "bad key sk-abc\/def\"SECRETKEY"}')

@@ -110,7 +110,8 @@ def test_no_percentile_of_nothing(truth_server: TruthProcess, tmp_path: Path) ->
     output = tmp_path / "x.json"
     done, result = run(truth_server, output, "--model", "http-500", "--concurrency", "2", "--requests-per-level", "4")
     (level,) = result["levels"]
-    assert done.returncode == 0
+    assert done.returncode == 1
+    assert "no request succeeded" in done.stderr
     assert level["errors"] == {"http_error": 4}
     assert level["goodput"] == 0.0
     assert level["ttft_s"]["p95"] is None

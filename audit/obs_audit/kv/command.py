@@ -34,7 +34,7 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--num-blocks", type=_POSITIVE, metavar="N", help="Blocks of the cache, e.g. --num-blocks 15326.")
 @click.option(
     "--kv-bytes",
-    type=click.FloatRange(min=1),
+    type=options.FiniteRange(min=1),
     metavar="B",
     help="Bytes for the cache on one GPU, in place of blocks, e.g. --kv-bytes 7e9.",
 )

@@ -157,7 +157,8 @@ def step(state: State, sample: Sample) -> State:
     if sample.ttft:
         fair = epoch.spans >= ENOUGH and 0 < epoch.decoding < BIASED * epoch.running
         at_least = room.unspent(room.most) if fair and sample.preempted else 0.0
-        corrected = max(lower, min(max(corrected, at_least), max(plain, upper)))
+        most = upper if state.bounded and ttft is not None else max(plain, upper)
+        corrected = max(lower, min(max(corrected, at_least), most))
     whole = max(state.sum, corrected)
     closed = epoch.seconds >= EPOCH
     return State(

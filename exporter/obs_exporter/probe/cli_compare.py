@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from obs_exporter.options import FiniteRange
 from obs_exporter.probe.cli_common import InputError, write_output
 
 _FORMATS = click.Choice(["text", "markdown", "html", "json"])
@@ -66,7 +67,7 @@ def _name(results: list[dict[str, Any]], fallback: str) -> str:
 @click.argument("stack")
 @click.option(
     "--margin",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=FiniteRange(0, 1, min_open=True, max_open=True),
     default=0.05,
     show_default=True,
     help="Differences within this share do not matter, for example 0.05.",

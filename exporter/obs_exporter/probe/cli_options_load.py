@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
+from obs_exporter.options import FiniteRange
 from obs_exporter.probe.cli_common import Separated, positive_float, positive_int
 
 Option = Callable[[Any], Any]
 """A decorator that adds one option to a command."""
 
-_SECONDS = click.FloatRange(min=0, min_open=True)
+_SECONDS = FiniteRange(min=0, min_open=True)
 
 
 def _requests(text: str) -> int | None:
@@ -112,7 +113,7 @@ REQUEST: tuple[Option, ...] = (
         type=click.IntRange(min=0),
         help="Ask for at least so many tokens (vLLM's min_tokens), for example 128.",
     ),
-    click.option("--temperature", type=click.FloatRange(min=0), help="Sampling temperature, for example 0."),
+    click.option("--temperature", type=FiniteRange(min=0), help="Sampling temperature, for example 0."),
     click.option(
         "--stream/--no-stream",
         default=True,

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from obs_exporter.options import STACK_NAMES
+from obs_exporter.options import STACK_NAMES, FiniteRange
 
 Option = Callable[[Any], Any]
 """A decorator that adds one option to a command."""
 
-_SECONDS = click.FloatRange(min=0, min_open=True)
+_SECONDS = FiniteRange(min=0, min_open=True)
 
 
 JUDGE: tuple[Option, ...] = (

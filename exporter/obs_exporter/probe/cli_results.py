@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from obs_exporter.options import FiniteRange
 from obs_exporter.probe.cli_common import InputError, pairs, write_output
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -44,7 +45,7 @@ def report_command(result: Path, baseline: Path | None, output_format: str, outp
 @click.option("--output", type=_FILE, required=True, help="The result to write, for example results/all.json.")
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=0.0,
     help="Wait up to so many seconds until all shards are there and have ended, for example 3600.",
 )

@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from obs_exporter.options import FiniteRange
 from obs_exporter.probe.cli_common import InputError, Separated, positive_int
 from obs_exporter.probe.cli_options_load import LOAD, REQUEST
 from obs_exporter.probe.cli_options_output import JUDGE, OUTPUT
 
-_SECONDS = click.FloatRange(min=0, min_open=True)
+_SECONDS = FiniteRange(min=0, min_open=True)
 
 
 def _with_options(command: Any) -> Any:

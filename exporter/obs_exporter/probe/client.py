@@ -25,6 +25,8 @@ _DIGEST_PIECES = 16
 _DIGEST_BYTES = 32 * 1024
 _BACKLOG = 512
 """Answers that may wait while events keep coming; beyond that they are read first, so that memory is bounded."""
+_CROSSING_NS = 10_000_000
+"""A close that crossed with the request arrives within this and twice the time that the connection took to open."""
 _HELD_BYTES = 1024 * 1024
 """Bytes of one answer that may wait to be read; a server that never pauses is read at once beyond that."""
 
@@ -181,6 +183,7 @@ class Client:
         transport.advance()
         if transport.ready:
             exchange.connected_ns = time.perf_counter_ns()
+            transport.opening_ns = exchange.connected_ns - exchange.begun_ns
             self._send(exchange, transport)
         if exchange.ending is None:
             self._poll.modify(transport.fd, select.EPOLLIN | (select.EPOLLOUT if transport.wants_write else 0))
@@ -235,9 +238,10 @@ class Client:
         """End a request whose connection failed: before any answer a connect failure, else a truncated answer.
 
         A connection that was used before may have been closed by the server just as the request left, which says
-        nothing of how the server answers: such a request is sent once more, on a new connection, and marked.
+        nothing of how the server answers: such a request is sent once more, on a new connection, and marked. What comes
+        later than such a crossing takes is a server that had the request and dropped it.
         """
-        if exchange.may_redo:
+        if exchange.may_redo and _crossed(exchange):
             self._redo(exchange)
         elif exchange.http.status == 0:
             self._end(exchange, Ending(0, False, Outcome.CONNECT, f"{detail}, before any answer"))
@@ -306,3 +310,9 @@ class Client:
         elif exchange.ending is not None:
             exchange.answer.close(exchange.end_ns)
             self._on_finish(exchange)
+
+
+def _crossed(exchange: Exchange) -> bool:
+    """Whether a connection closed so soon after the request left that the two crossed on the way."""
+    opening = exchange.transport.opening_ns if exchange.transport is not None else 0
+    return time.perf_counter_ns() - (exchange.sent_ns or 0) <= _CROSSING_NS + 2 * opening

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from html import escape
 from urllib.parse import quote
 
 HIDDEN = "[redacted]"
@@ -21,7 +22,8 @@ class Redactor:
         for secret in secrets:
             # Of "Bearer abc..." a server may repeat the second word alone.
             for part in (secret, *(word for word in secret.split() if len(word) >= _WORD)):
-                found |= {part, json.dumps(part)[1:-1], repr(part)[1:-1], quote(part, safe="")}
+                found |= {part, json.dumps(part)[1:-1], repr(part)[1:-1], quote(part, safe=""), escape(part)}
+                found |= {one.replace("/", "\\/") for one in found}  # as PHP and some proxies write JSON
         self._secrets = tuple(sorted(one for one in found if len(one) >= _LEAST))
         starts = "|".join(sorted({re.escape(one[:_LEAST]) for one in self._secrets}))
         self._starts = re.compile(starts) if starts else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -118,9 +119,13 @@ def _check_levels(path: Path, data: dict[str, Any]) -> None:
         if (
             not isinstance(level, dict)
             or "scenario" not in level
-            or not (level.get("concurrency") or level.get("rate"))
+            or not any(_positive(level.get(name)) for name in ("concurrency", "rate"))
         ):
-            raise ResultError(f"{path}: level {number} has no scenario, or neither concurrency nor rate")
+            raise ResultError(f"{path}: level {number} has no scenario, or neither concurrency nor rate above 0")
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and 0 < value < math.inf
 
 
 def read_records(path: Path) -> Iterator[Record]:

@@ -126,7 +126,11 @@ class _Session:
 
             click.echo(render(result, "text"), nl=False)
             click.echo(f"result: {output}", err=True)
-        return 1 if result["partial"] else 0
+        sent = sum(level["requests"] for level in result["levels"])
+        failed = sent > 0 and sent == sum(sum(level["errors"].values()) for level in result["levels"])
+        if failed:
+            click.echo("no request succeeded: the report says how they ended", err=True)
+        return 1 if result["partial"] or failed else 0
 
     def _here(self, model: str, output: Path, metrics: Observer | None) -> dict[str, Any]:
         """Run in this process."""

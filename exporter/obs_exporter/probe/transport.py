@@ -113,6 +113,7 @@ class Transport:
         self._target = target
         self._connected = False
         self._ready = False
+        self.opening_ns = 0
         self.refused = self._connect(address)
 
     def _connect(self, address: tuple[str, int]) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from obs_exporter.options import FiniteRange
+
 if TYPE_CHECKING:
     from obs_exporter.simulator.config import Config
 
@@ -37,7 +39,7 @@ FACE_NAMES = (
     help="The serving layer in front; without it, the usual one of the face.",
 )  # fmt: skip
 @click.option(
-    "--time-scale", type=click.FloatRange(min=0.01, max=1000), default=1.0, show_default=True,
+    "--time-scale", type=FiniteRange(min=0.01, max=1000), default=1.0, show_default=True,
     help="Simulated seconds in a real one, e.g. 2.",
 )  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of lengths and arrivals, e.g. 7.")
@@ -46,7 +48,7 @@ FACE_NAMES = (
 )
 @click.option("--per-request-metrics", is_flag=True, help="Add vLLM's metrics object to each answer.")
 @click.option(
-    "--page-at", type=click.FloatRange(min=0), metavar="SECONDS",
+    "--page-at", type=FiniteRange(min=0), metavar="SECONDS",
     help="Do not serve: play the configured workload and print the page of that moment, e.g. 30.",
 )  # fmt: skip
 def simulate(

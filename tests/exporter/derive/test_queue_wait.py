@@ -224,3 +224,13 @@ def test_the_engines_own_histogram_is_never_replaced(
     target = watch("vllm")
     answers = [target.see(page, t).reading.answer("queue_wait") for t, page in series[:6]]
     assert {answer.state for answer in answers} == {Known.NATIVE}
+
+
+def test_waits_that_have_not_ended_stay_below_the_first_tokens() -> None:
+    """A queue that grows: the integral holds the waits of all, the count only of those that began."""
+    state = State()
+    for second in range(60):
+        began, waits = float(second), sum(0.5 * one for one in range(second))
+        state = step(state, sample(float(second), waiting=4.0 * second, began=began, ttft=waits))
+    assert state.plain > state.upper
+    assert state.sum <= state.upper
