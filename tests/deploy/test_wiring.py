@@ -225,7 +225,8 @@ def test_any_key_that_is_spelled_wrong_is_found(
             if place[-1] not in FREE and (manifest["kind"], place[-1]) not in FREE:
                 missed.append((manifest["kind"], place))
     assert missed == []
-    assert tried > (30 if each_overlay != "probe/merge" else 20)
+    if has_crds:  # without them little is left of an overlay that holds custom resources alone
+        assert tried > (30 if each_overlay != "probe/merge" else 20)
 
 
 NEEDS_CRDS = {"monitoring.coreos.com", "serving.kserve.io", "ray.io"}
