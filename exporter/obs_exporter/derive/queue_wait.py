@@ -153,11 +153,12 @@ def step(state: State, sample: Sample) -> State:
     plain = state.plain + epoch.waiting - before.waiting
     lower = max(state.lower, room.unspent(sample.slots)) if sample.slots else state.lower
     upper = state.upper + (ttft or 0.0)
+    bounded = state.bounded and ttft is not None
     corrected = state.banked + epoch.waiting * epoch.correction
     if sample.ttft:
         fair = epoch.spans >= ENOUGH and 0 < epoch.decoding < BIASED * epoch.running
         at_least = room.unspent(room.most) if fair and sample.preempted else 0.0
-        most = upper if state.bounded and ttft is not None else max(plain, upper)
+        most = upper if bounded else max(plain, upper)
         corrected = max(lower, min(max(corrected, at_least), most))
     whole = max(state.sum, corrected)
     closed = epoch.seconds >= EPOCH
@@ -170,7 +171,7 @@ def step(state: State, sample: Sample) -> State:
         room=room,
         lower=lower,
         upper=upper,
-        bounded=state.bounded and ttft is not None,
+        bounded=bounded,
         spans=state.spans + 1,
         skipped=state.skipped,
         epoch=Epoch() if closed else epoch,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
 
@@ -36,7 +37,7 @@ def request_uuid(request_id: int) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"request {request_id}"))
 
 
-class LogBook:
+class LogBook(ABC):
     """Folds events into lines. A subclass says what is printed at the start, at each interval, and in between."""
 
     INTERVAL_S = 10.0
@@ -107,11 +108,11 @@ class LogBook:
         asked = sum(prompt for prompt, _ in self._looked_up)
         return 100 * sum(hit for _, hit in self._looked_up) / asked if asked else 0.0
 
-    def _start(self, t: int) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _start(self, t: int) -> None: ...
 
-    def _stats(self, t: int, prompt_rate: float, generation_rate: float) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _stats(self, t: int, prompt_rate: float, generation_rate: float) -> None: ...
 
     def _scheduled(self, event: Scheduled) -> None:
         del event

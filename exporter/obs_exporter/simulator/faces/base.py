@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -33,7 +34,7 @@ class FaceInfo:
     meaning: str
 
 
-class Face:
+class Face(ABC):
     """One stack's pages and logs over one event record."""
 
     INFO: FaceInfo
@@ -44,9 +45,9 @@ class Face:
         self._readers: list[Reader[Book]] = []
         self._log_reader = Reader(log, self._log_book)
 
+    @abstractmethod
     def page(self, now: int) -> bytes:
         """The page at ``now`` nanoseconds. Raises PageUnavailableError while its process is down."""
-        raise NotImplementedError
 
     def log_lines(self, until: int) -> list[LogLine]:
         """The lines of all log files up to ``until`` nanoseconds, in order of time."""
@@ -67,8 +68,8 @@ class Face:
         del reader
         return now
 
-    def _log_book(self) -> LogBook:
-        raise NotImplementedError
+    @abstractmethod
+    def _log_book(self) -> LogBook: ...
 
     def _book(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from obs_exporter.simulator.faces import serve_families as serve
 from obs_exporter.simulator.faces.base import FaceInfo, max_concurrency
 from obs_exporter.simulator.faces.ray import ROUTE, RayFace, Row
 from obs_exporter.simulator.faces.tables import CACHE_CONFIG_V1, COUNTER, GAUGE, HISTOGRAM, Family, v1
@@ -28,47 +29,33 @@ _FULFILMENT = Family(
     "Time until a replica was found, one observation an attempt.", edges="serve-ms",
 )  # fmt: skip
 _HOP = Family(_FULFILMENT.name, HISTOGRAM, "hop_ms", _FULFILMENT.meaning, edges="serve-ms")
-_HTTP = Family("ray_serve_http_request_latency_ms", HISTOGRAM, "http_ms", "Latency at the proxy.", edges="serve-ms")
-_PROCESSING = Family(
-    "ray_serve_deployment_processing_latency_ms", HISTOGRAM, "replica_ms", "Latency inside the replica.",
-    edges="serve-ms",
-)  # fmt: skip
-_QUEUED = Family("ray_serve_deployment_queued_queries", GAUGE, "queued", "Requests that wait in a handle's router.")
-_NOT_QUEUED = Family(_QUEUED.name, GAUGE, "none", _QUEUED.meaning)
-_SENT = Family("ray_serve_num_ongoing_requests_at_replicas", GAUGE, "at_replica", "Requests at replicas.")
-_PROCESSED = Family("ray_serve_replica_processing_queries", GAUGE, "at_replica", "Requests in the replica.")
-_ONGOING = Family("ray_serve_num_ongoing_http_requests", GAUGE, "ongoing", "Requests open at the proxy.")
-_ROUTED = Family("ray_serve_num_router_requests_total", COUNTER, "dispatched", "Requests routed.")
 _HANDLED = Family("ray_serve_handle_request_counter_total", COUNTER, "arrived", "Requests of a handle.")
 _HANDLED_ON = Family(_HANDLED.name, COUNTER, "dispatched", _HANDLED.meaning)
-_SERVED = Family("ray_serve_deployment_request_counter_total", COUNTER, "ended:ok", "Requests processed.")
-_ANSWERED = Family("ray_serve_num_http_requests_total", COUNTER, "ended:ok", "HTTP requests processed.")
-_FAILED = Family("ray_serve_num_http_error_requests_total", COUNTER, "ended:lost", "HTTP requests that failed.")
 
 SERVE: tuple[Row, ...] = (
     Row(_FULFILMENT, "proxy", "layer", {**_HANDLE, **INGRESS, "handle_source": "PROXY"}),
     Row(_HOP, "ingress", "layer", {**_HANDLE, **SERVER, "handle_source": "REPLICA"}),
-    Row(_HTTP, "proxy", "layer", {**ROUTE, "method": "POST", "status_code": "200"}),
-    Row(_PROCESSING, "ingress", "layer", {**ROUTE, **INGRESS, "replica": "{ingress}"}),
-    Row(_PROCESSING, "engine", "layer", {**ROUTE, **SERVER, "replica": "{replica}"}),
-    Row(_QUEUED, "proxy", "layer", {**_HANDLE, **INGRESS, "handle": "30z8c22j"}),
-    Row(_NOT_QUEUED, "ingress", "layer", {**_HANDLE, **SERVER, "handle": "ws4ppohi"}),
-    Row(_SENT, "proxy", "layer", {**_HANDLE, **INGRESS, "handle": "30z8c22j"}),
-    Row(_SENT, "ingress", "layer", {**_HANDLE, **SERVER, "handle": "ws4ppohi"}),
-    Row(_PROCESSED, "ingress", "layer", {"application": "default", **INGRESS, "replica": "{ingress}"}),
-    Row(_PROCESSED, "engine", "layer", {"application": "default", **SERVER, "replica": "{replica}"}),
+    Row(serve.HTTP, "proxy", "layer", {**ROUTE, "method": "POST", "status_code": "200"}),
+    Row(serve.PROCESSING, "ingress", "layer", {**ROUTE, **INGRESS, "replica": "{ingress}"}),
+    Row(serve.PROCESSING, "engine", "layer", {**ROUTE, **SERVER, "replica": "{replica}"}),
+    Row(serve.QUEUED, "proxy", "layer", {**_HANDLE, **INGRESS, "handle": "30z8c22j"}),
+    Row(serve.NOT_QUEUED, "ingress", "layer", {**_HANDLE, **SERVER, "handle": "ws4ppohi"}),
+    Row(serve.SENT, "proxy", "layer", {**_HANDLE, **INGRESS, "handle": "30z8c22j"}),
+    Row(serve.SENT, "ingress", "layer", {**_HANDLE, **SERVER, "handle": "ws4ppohi"}),
+    Row(serve.PROCESSED, "ingress", "layer", {"application": "default", **INGRESS, "replica": "{ingress}"}),
+    Row(serve.PROCESSED, "engine", "layer", {"application": "default", **SERVER, "replica": "{replica}"}),
     Row(
-        _ONGOING, "proxy", "layer", {"node_id": "{node}", "node_ip_address": "127.0.0.1"},
+        serve.ONGOING, "proxy", "layer", {"node_id": "{node}", "node_ip_address": "127.0.0.1"},
         lifetime_s=GAUGE_LIFETIME_S,
     ),
-    Row(_ROUTED, "proxy", "layer", {**_HANDLE, **INGRESS, **ROUTE, "handle": "30z8c22j"}),
-    Row(_ROUTED, "ingress", "layer", {**_HANDLE, **SERVER, **ROUTE, "handle": "ws4ppohi"}),
+    Row(serve.ROUTED, "proxy", "layer", {**_HANDLE, **INGRESS, **ROUTE, "handle": "30z8c22j"}),
+    Row(serve.ROUTED, "ingress", "layer", {**_HANDLE, **SERVER, **ROUTE, "handle": "ws4ppohi"}),
     Row(_HANDLED, "proxy", "layer", {**INGRESS, **ROUTE, "handle": "default#OpenAiIngress#30z8c22j"}),
     Row(_HANDLED_ON, "ingress", "layer", {**SERVER, **ROUTE, "handle": "default#LLMServer:{model}#ws4ppohi"}),
-    Row(_SERVED, "ingress", "layer", {**INGRESS, **ROUTE, "replica": "{ingress}"}),
-    Row(_SERVED, "engine", "layer", {**SERVER, **ROUTE, "replica": "{replica}"}),
-    Row(_ANSWERED, "proxy", "layer", {**ROUTE, "method": "POST", "status_code": "200"}),
-    Row(_FAILED, "proxy", "layer", {**ROUTE, "method": "POST", "error_code": "500"}),
+    Row(serve.SERVED, "ingress", "layer", {**INGRESS, **ROUTE, "replica": "{ingress}"}),
+    Row(serve.SERVED, "engine", "layer", {**SERVER, **ROUTE, "replica": "{replica}"}),
+    Row(serve.ANSWERED, "proxy", "layer", {**ROUTE, "method": "POST", "status_code": "200"}),
+    Row(serve.FAILED, "proxy", "layer", {**ROUTE, "method": "POST", "error_code": "500"}),
 )  # fmt: skip
 """Serve's own families, with the labels of 2.60.0."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from obs_exporter.simulator.faces import serve_families as serve
 from obs_exporter.simulator.faces.base import FaceInfo
 from obs_exporter.simulator.faces.ray import RayFace, Row, identity
 from obs_exporter.simulator.faces.tables import COUNTER, GAUGE, HISTOGRAM, Family
@@ -50,38 +51,24 @@ _HANDLE = {"actor_id": "{actor}", "application": "default"}
 _ROOT = {"application": "default", "route": "/"}
 _CHAT = {"application": "default", "route": "/v1/chat/completions"}
 
-_HTTP = Family("ray_serve_http_request_latency_ms", HISTOGRAM, "http_ms", "Latency at the proxy.", edges="serve-ms")
-_PROCESSING = Family(
-    "ray_serve_deployment_processing_latency_ms", HISTOGRAM, "replica_ms", "Latency inside the replica.",
-    edges="serve-ms",
-)  # fmt: skip
-_QUEUED = Family("ray_serve_deployment_queued_queries", GAUGE, "queued", "Requests that wait in a handle's router.")
-_NOT_QUEUED = Family(_QUEUED.name, GAUGE, "none", _QUEUED.meaning)
-_SENT = Family("ray_serve_num_ongoing_requests_at_replicas", GAUGE, "at_replica", "Requests at replicas.")
-_PROCESSED = Family("ray_serve_replica_processing_queries", GAUGE, "at_replica", "Requests in the replica.")
-_ONGOING = Family("ray_serve_num_ongoing_http_requests", GAUGE, "ongoing", "Requests open at the proxy.")
-_ROUTED = Family("ray_serve_num_router_requests_total", COUNTER, "dispatched", "Requests routed.")
-_SERVED = Family("ray_serve_deployment_request_counter_total", COUNTER, "ended:ok", "Requests processed.")
-_ANSWERED = Family("ray_serve_num_http_requests_total", COUNTER, "ended:ok", "HTTP requests processed.")
-_FAILED = Family("ray_serve_num_http_error_requests_total", COUNTER, "ended:lost", "HTTP requests that failed.")
 
 SERVE: tuple[Row, ...] = (
-    Row(_HTTP, "proxy", "layer", {**_ROOT, "method": "POST", "status_code": "200"}),
-    Row(_PROCESSING, "ingress", "layer", {**_CHAT, **_ROUTER, "replica": "{ingress}"}),
-    Row(_PROCESSING, "engine", "layer", {**_CHAT, **_SERVER, "replica": "{replica}"}),
-    Row(_QUEUED, "proxy", "layer", {**_HANDLE, **_ROUTER, "handle": "1stdhusi"}),
-    Row(_NOT_QUEUED, "ingress", "layer", {**_HANDLE, **_SERVER, "handle": "p2walfh1"}),
-    Row(_SENT, "proxy", "layer", {**_HANDLE, **_ROUTER, "handle": "1stdhusi"}),
-    Row(_SENT, "ingress", "layer", {**_HANDLE, **_SERVER, "handle": "p2walfh1"}),
-    Row(_PROCESSED, "ingress", "layer", {"application": "default", **_ROUTER, "replica": "{ingress}"}),
-    Row(_PROCESSED, "engine", "layer", {"application": "default", **_SERVER, "replica": "{replica}"}),
-    Row(_ONGOING, "proxy", "layer", {"node_id": "{node}", "node_ip_address": "127.0.0.1"}),
-    Row(_ROUTED, "proxy", "layer", {**_HANDLE, **_ROUTER, "handle": "1stdhusi", "route": "/"}),
-    Row(_ROUTED, "ingress", "layer", {**_HANDLE, **_SERVER, **_CHAT, "handle": "p2walfh1"}),
-    Row(_SERVED, "ingress", "layer", {**_ROUTER, **_CHAT, "replica": "{ingress}"}),
-    Row(_SERVED, "engine", "layer", {**_SERVER, **_CHAT, "replica": "{replica}"}),
-    Row(_ANSWERED, "proxy", "layer", {**_ROOT, "method": "POST", "status_code": "200"}),
-    Row(_FAILED, "proxy", "layer", {**_ROOT, "method": "POST", "error_code": "500"}),
+    Row(serve.HTTP, "proxy", "layer", {**_ROOT, "method": "POST", "status_code": "200"}),
+    Row(serve.PROCESSING, "ingress", "layer", {**_CHAT, **_ROUTER, "replica": "{ingress}"}),
+    Row(serve.PROCESSING, "engine", "layer", {**_CHAT, **_SERVER, "replica": "{replica}"}),
+    Row(serve.QUEUED, "proxy", "layer", {**_HANDLE, **_ROUTER, "handle": "1stdhusi"}),
+    Row(serve.NOT_QUEUED, "ingress", "layer", {**_HANDLE, **_SERVER, "handle": "p2walfh1"}),
+    Row(serve.SENT, "proxy", "layer", {**_HANDLE, **_ROUTER, "handle": "1stdhusi"}),
+    Row(serve.SENT, "ingress", "layer", {**_HANDLE, **_SERVER, "handle": "p2walfh1"}),
+    Row(serve.PROCESSED, "ingress", "layer", {"application": "default", **_ROUTER, "replica": "{ingress}"}),
+    Row(serve.PROCESSED, "engine", "layer", {"application": "default", **_SERVER, "replica": "{replica}"}),
+    Row(serve.ONGOING, "proxy", "layer", {"node_id": "{node}", "node_ip_address": "127.0.0.1"}),
+    Row(serve.ROUTED, "proxy", "layer", {**_HANDLE, **_ROUTER, "handle": "1stdhusi", "route": "/"}),
+    Row(serve.ROUTED, "ingress", "layer", {**_HANDLE, **_SERVER, **_CHAT, "handle": "p2walfh1"}),
+    Row(serve.SERVED, "ingress", "layer", {**_ROUTER, **_CHAT, "replica": "{ingress}"}),
+    Row(serve.SERVED, "engine", "layer", {**_SERVER, **_CHAT, "replica": "{replica}"}),
+    Row(serve.ANSWERED, "proxy", "layer", {**_ROOT, "method": "POST", "status_code": "200"}),
+    Row(serve.FAILED, "proxy", "layer", {**_ROOT, "method": "POST", "error_code": "500"}),
 )
 """Serve's own families, with the labels of 2.44.1. Of the default two routers, one is simulated."""
 
