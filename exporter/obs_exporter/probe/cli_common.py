@@ -28,6 +28,21 @@ def write_output(text: str, output: str | None) -> None:
         raise InputError(f"{output}: cannot be written: {error.strerror}") from None
 
 
+def printed(*formats: str, example: str, file: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the options ``--format`` and ``--output`` of a command that shows a report; text is the default."""
+
+    def options(command: Callable[..., None]) -> Callable[..., None]:
+        command = click.option("--output", help=f"The file to write, for example {file}. Default: standard output.")(
+            command
+        )
+        return click.option(
+            "--format", "output_format", type=click.Choice(formats), default="text", show_default=True,
+            help=f"How to print, for example {example}.",
+        )(command)  # fmt: skip
+
+    return options
+
+
 class Separated(click.ParamType[tuple[Any, ...]]):
     """Values with commas between them, each read by ``read`` (which raises ValueError on a wrong one)."""
 

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from obs_exporter.options import FiniteRange
-from obs_exporter.probe.cli_common import InputError, write_output
+from obs_exporter.probe.cli_common import InputError, printed, write_output
 
-_FORMATS = click.Choice(["text", "markdown", "html", "json"])
+_FORMATS = ("text", "markdown", "html", "json")
 _NOISE_HELP = (
     "Run-to-run variation that you know of, as CONCURRENCY:SHARE; a number stands for its level and those below it,"
     " for example 64:0.10,32:0.013. For another number than throughput: ttft_p95=64:0.2. May be given again."
@@ -76,15 +76,7 @@ def _name(results: list[dict[str, Any]], fallback: str) -> str:
 @click.option(
     "--allow-version-mismatch", is_flag=True, help="Compare across engine versions, and print what then cannot be said."
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=_FORMATS,
-    default="text",
-    show_default=True,
-    help="How to print, for example html.",
-)
-@click.option("--output", help="The file to write, for example compare.html. Default: standard output.")
+@printed(*_FORMATS, example="html", file="compare.html")
 @click.option(
     "--fail-on",
     type=click.Choice(["none", "slower", "undecided"]),
@@ -158,15 +150,7 @@ def _pick(text: str) -> dict[str, Any]:
     help="The stack's results with the knob low and high, for example ray16.json ray64.json.",
 )
 @click.option("--noise", multiple=True, help=_NOISE_HELP)
-@click.option(
-    "--format",
-    "output_format",
-    type=_FORMATS,
-    default="text",
-    show_default=True,
-    help="How to print, for example json.",
-)
-@click.option("--output", help="The file to write, for example diagnose.md. Default: standard output.")
+@printed(*_FORMATS, example="json", file="diagnose.md")
 @click.option(
     "--fail-on",
     type=click.Choice(["none", "layer-bound", "undecided"]),

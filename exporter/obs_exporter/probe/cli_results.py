@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from obs_exporter.options import FiniteRange
-from obs_exporter.probe.cli_common import InputError, pairs, write_output
+from obs_exporter.probe.cli_common import InputError, pairs, printed, write_output
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -15,15 +15,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.command("report")
 @click.argument("result", type=_FILE)
 @click.option("--baseline", type=_FILE, help="Another result whose curves are drawn beside, for example bare.json.")
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "markdown", "html"]),
-    default="text",
-    show_default=True,
-    help="How to print, for example html.",
-)
-@click.option("--output", help="The file to write, for example report.html. Default: standard output.")
+@printed("text", "markdown", "html", example="html", file="report.html")
 def report_command(result: Path, baseline: Path | None, output_format: str, output: str | None) -> None:
     """Show RESULT; html has charts and needs no network.
 
