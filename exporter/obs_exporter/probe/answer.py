@@ -12,6 +12,7 @@ from typing import Any
 
 from obs_exporter.probe.sse import MAX_EVENT_BYTES, ErrorEvent, SSEError, SSEParser
 
+_JSON = json.JSONDecoder()
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "refusal", "text")
 _FAILED_FINISHES = frozenset({"error", "abort"})
 """Finish reasons with which vLLM ends a request that it gave up (`RequestStatus` in its v1/request.py)."""
@@ -126,7 +127,7 @@ class Answer:
             self._error_event(data)
             return
         try:
-            event = json.loads(str(data, "utf-8"))  # bytes would be searched for their encoding first
+            event = _parsed(str(data, "utf-8"))  # bytes would be searched for their encoding first
         except ValueError as error:  # UnicodeDecodeError is one too
             self.malformed = self.malformed or f"an event is not JSON ({error.__class__.__name__}): {data[:60]!r}"
             return
@@ -196,6 +197,18 @@ class Answer:
         self.last_ns = at_ns
         if self._keep_text:
             self.text.append(text)
+
+
+def _parsed(text: str) -> object:
+    """Return a JSON text's value; what ends where the value does is spared json.loads's search for blanks.
+
+    Raises ValueError.
+    """
+    try:
+        value, end = _JSON.raw_decode(text)
+    except ValueError:
+        end = -1
+    return value if end == len(text) else json.loads(text)
 
 
 def _error_text(error: object) -> str:

@@ -27,6 +27,8 @@ _BACKLOG = 512
 """Answers that may wait while events keep coming; beyond that they are read first, so that memory is bounded."""
 _CROSSING_NS = 10_000_000
 """A close that crossed with the request arrives within this and twice the time that the connection took to open."""
+_BATCH = 32
+"""Events handled in one go: a request that ends early in a burst is then not kept from being followed by the rest."""
 _HELD_BYTES = 1024 * 1024
 """Bytes of one answer that may wait to be read; a server that never pauses is read at once beyond that."""
 
@@ -116,22 +118,32 @@ class Client:
     def poll(self, timeout_s: float) -> None:
         """Handle what is ready; when nothing is, read one answer's waiting pieces, else wait up to ``timeout_s``."""
         if self._work:
-            events = self._poll.poll(0)
-            if not events:
+            if not self.attend():
                 self._digest(self._work.popleft())
                 return
         else:
-            events = self._wait(timeout_s)
+            self._take(self._wait(timeout_s))
+        while len(self._work) > _BACKLOG:
+            self._digest(self._work.popleft())
+        if self._deadlines:
+            self._expire()
+
+    def attend(self) -> bool:
+        """Handle what is ready now, without waiting and without reading answers; return whether there was any.
+
+        For the moments in which many requests start: each start is then followed by what the others brought meanwhile.
+        """
+        events = self._poll.poll(0, _BATCH)
+        self._take(events)
+        return bool(events)
+
+    def _take(self, events: list[tuple[int, int]]) -> None:
         for fd, mask in events:
             exchange = self._active.get(fd)
             if exchange is not None:
                 self._handle(exchange, mask)
             elif fd in self._idle:
                 self._idle.drop(fd)  # closed by the server, or bytes nobody asked for
-        while len(self._work) > _BACKLOG:
-            self._digest(self._work.popleft())
-        if self._deadlines:
-            self._expire()
 
     def _wait(self, timeout_s: float) -> list[tuple[int, int]]:
         """Wait for events; timeouts below 20 ms go through select, whose clock is finer than epoll's milliseconds."""
@@ -139,7 +151,7 @@ class Client:
         if 0 < timeout_s < 0.02:
             select.select([self._poll], [], [], timeout_s)
             timeout_s = 0
-        return self._poll.poll(timeout_s)
+        return self._poll.poll(timeout_s, _BATCH)
 
     def _until_deadline(self) -> float:
         if not self._deadlines:

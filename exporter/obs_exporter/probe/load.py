@@ -84,16 +84,18 @@ def run_closed(
     )
     more = True
     while more or client.busy:
-        while more and slots.left:
+        # No more than are free now: slots that come free meanwhile wait for the poll, which also reads and expires.
+        for _ in range(slots.left if more else 0):
             index = next(indexes, None)
             if index is None or stop.requested or (end_ns is not None and time.perf_counter_ns() >= end_ns):
                 more = False
                 break
             slots.left -= 1
             client.start(*build(index, None))
+            client.attend()
         if stop.requested:
             client.cancel()
-        client.poll(_NAP_S)
+        client.poll(0 if more and slots.left else _NAP_S)
 
 
 def arrivals(rate: float, seed: str) -> Iterator[float]:

@@ -49,6 +49,12 @@ class SSEParser:
 
         Raises SSEError when one event passes MAX_EVENT_BYTES.
         """
+        if piece[:6] == b"data: " and piece[-2:] == b"\n\n" and not self.unfinished:
+            data = piece[6:-2]
+            # One whole event, as nearly every piece is.
+            if b"\n" not in data and b"\r" not in data and not self._is_error:
+                self._at_start = self._skip_lf = False
+                return [data]
         if self._skip_lf and piece:
             # A CR ended the last piece: an LF here belongs to that same line end.
             piece = piece.removeprefix(b"\n")
