@@ -126,7 +126,9 @@ def test_cpu_a_request(table: dict[tuple[str, int], Cost], slots: int) -> None:
 @pytest.mark.parametrize(("slots", "requests"), [(1, 8), (16, 96)])
 def test_cpu_a_request_at_few_slots(table: dict[tuple[str, int], Cost], slots: int, requests: int) -> None:
     floor = min(floor_ms(slots, requests) for _ in range(ROUNDS))
-    print(f"\nc={slots}: {table['probe', slots].cpu_ms:.2f} ms CPU a request; only waking up and reading: {floor:.2f} ms")
+    print(
+        f"\nc={slots}: {table['probe', slots].cpu_ms:.2f} ms CPU a request; only waking up and reading: {floor:.2f} ms"
+    )
     assert table["probe", slots].cpu_ms < max(1.5, _WAKING * floor)
 
 

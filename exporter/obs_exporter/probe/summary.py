@@ -143,7 +143,7 @@ class Accumulator:
 
     def _steady(self, slots: int) -> dict[str, Any] | None:
         """Return the longest window with nearly all slots in use, and its throughput; None when there is none."""
-        # Merged as it is walked: a list of pairs for a hundred thousand requests would be most of this process's memory.
+        # Merged as it is walked: a list of pairs for 100,000 requests would be most of this process's memory.
         events = heapq.merge(((at, -1) for at in sorted(self._end)), ((at, 1) for at in sorted(self._start)))
         # A slot's next request starts a moment after its last has ended: that dip is no end of the steady state.
         dip = 0.05 * (self._end[0] - self._start[0]) if self._end else 0.0

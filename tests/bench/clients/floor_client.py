@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 url, slots, requests = urlsplit(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 body = json.dumps({"model": "truth", "messages": [{"role": "user", "content": "hello"}], "stream": True}).encode()
-head = f"POST {url.path}/chat/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: floor\r\nContent-Length: {len(body)}\r\n\r\n"
-request = head.encode() + body
+head = (f"POST {url.path}/chat/completions HTTP/1.1", "Host: x", "X-Request-Id: floor", f"Content-Length: {len(body)}")
+request = "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
 start, cpu = time.perf_counter(), time.process_time()
 poll, lines = select.epoll(), dict[int, socket.socket]()
