@@ -24,6 +24,7 @@ from obs_exporter.probe.quantiles import quantile
 from obs_exporter.probe.results import read_records, requests_path
 from obs_exporter.probe.truth.behaviours import Profile
 from obs_exporter.probe.truth.process import TruthProcess
+from obs_exporter.probe.truth.seal import available
 
 pytestmark = pytest.mark.bench
 
@@ -53,8 +54,8 @@ class Cost:
     good: float
 
 
-def measure(name: str, slots: int, requests: int, profile: Profile = PROFILE) -> Cost:
-    with TruthProcess(profile) as server:
+def measure(name: str, slots: int, requests: int, profile: Profile = PROFILE, tls: bool = False) -> Cost:
+    with TruthProcess(profile, tls=tls) as server:
         command = [sys.executable, str(CLIENTS / f"{name}_client.py"), server.url, str(slots), str(requests)]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
         truth = {one.id: one.ttft_s for one in server.truth()}
@@ -143,6 +144,20 @@ def test_another_truth_is_met_as_closely(slots: int, requests: int, p99: float) 
     assert cost.p50 < 0.5
     assert cost.p99 < p99
     assert cost.rate >= 0.99
+    assert cost.good == 1.0
+
+
+@pytest.mark.skipif(not available(), reason="this OpenSSL has no anonymous cipher")
+@pytest.mark.parametrize(("slots", "requests", "p99"), [(1, 8, 2.0), (16, 96, 2.0), (64, 512, 2.0), (256, 2048, 5.0)])
+def test_over_tls_the_truth_is_met_as_closely(slots: int, requests: int, p99: float) -> None:
+    cost: Cost | None = None
+    for _ in range(ROUNDS):
+        cost = better(cost, measure("probe", slots, requests, tls=True))
+    assert cost is not None
+    print(f"\nTLS, c={slots}: {cost.p50:+.2f} / {cost.p99:+.2f} ms, {cost.rate:.1%}, {cost.cpu_ms:.2f} ms CPU")
+    assert cost.worst_below >= 0
+    assert cost.p50 < 0.5
+    assert cost.p99 < p99
     assert cost.good == 1.0
 
 

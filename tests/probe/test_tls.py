@@ -13,12 +13,15 @@ import pytest
 import trustme
 from click.testing import CliRunner
 
+from obs_exporter.probe.calibrate import calibrate
 from obs_exporter.probe.cli import main
 from obs_exporter.probe.client import ClientOptions
+from obs_exporter.probe.load import Level
 from obs_exporter.probe.outcome import Outcome
 from obs_exporter.probe.request import Shape, parse_endpoint
 from obs_exporter.probe.results import read_result
 from obs_exporter.probe.transport import TLSOptions, TransportError
+from obs_exporter.probe.truth import seal
 from obs_exporter.probe.truth.process import TruthProcess
 
 from .conftest import FAST, Put
@@ -49,7 +52,6 @@ def _relay(handler: Handler, context: ssl.SSLContext | None) -> Iterator[int]:
     server = loop.run_until_complete(asyncio.start_server(handler, "127.0.0.1", 0, ssl=context))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    yield server.sockets[0].getsockname()[1]
 
     async def end() -> None:
         server.close()
@@ -58,16 +60,20 @@ def _relay(handler: Handler, context: ssl.SSLContext | None) -> Iterator[int]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    asyncio.run_coroutine_threadsafe(end(), loop).result(5)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        asyncio.run_coroutine_threadsafe(end(), loop).result(5)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 class _Front(TruthProcess):
     """A truth server as seen through a relay."""
 
     def __init__(self, inner: TruthProcess, url: str) -> None:
+        super().__init__(inner.profile)
         self._inner, self._url = inner, url
         self.port = inner.port
 
@@ -180,4 +186,57 @@ def test_the_command_through_a_proxy_plain_and_over_tls(
     result = read_result(output)
     assert result["levels"][0]["goodput"] == 1.0
     assert result["target"]["model"] == "truth"
-    assert any("without TLS" in note for note in result["notes"])
+    assert [entry["tls"] for entry in result["calibration"]] == [seal.available()]
+    assert not seal.available() or not any("TLS" in note for note in result["notes"])
+
+
+def test_a_client_certificate(
+    put: Put, truth_server: TruthProcess, authority: trustme.CA, ca_file: str, tmp_path: Path
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    mine = authority.issue_cert("probe@example.org")
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    mine.cert_chain_pems[0].write_to_path(cert)
+    mine.private_key_pem.write_to_path(key)
+    with _relay(lambda r, w: _join(r, w, truth_server.port), context) as port:
+        front = _Front(truth_server, f"https://127.0.0.1:{port}/v1")
+        known = ClientOptions(tls=TLSOptions(ca_file, str(cert), str(key)))
+        assert put(front, "healthy", slots=1, requests=2, options=known).records[1].outcome is Outcome.OK
+        unknown = put(front, "healthy", slots=1, requests=1, options=ClientOptions(tls=TLSOptions(ca_file)))
+    assert unknown.records[0].outcome is Outcome.CONNECT
+
+
+needs_seal = pytest.mark.skipif(not seal.available(), reason="this OpenSSL has no anonymous cipher")
+
+
+@needs_seal
+@pytest.mark.parametrize("behaviour", ["healthy", "split", "not-streamed", "truncated", "reset"])
+def test_the_truth_over_tls_is_that_without(put: Put, truth_server: TruthProcess, behaviour: str) -> None:
+    with TruthProcess(FAST, tls=True) as server:
+        sealed = put(server, behaviour, slots=2, requests=4, options=ClientOptions(tls=seal.AnonymousTLS()))
+    plain = put(truth_server, behaviour, slots=2, requests=4)
+    assert [record.outcome for record in sealed.records] == [record.outcome for record in plain.records]
+    assert [record.tokens for record in sealed.records] == [record.tokens for record in plain.records]
+    for record in sealed.records:
+        assert record.ttft_s is None or record.ttft_s >= sealed.truth[record.id].ttft_s
+
+
+@needs_seal
+def test_the_probe_measures_its_error_over_tls() -> None:
+    done = CliRunner().invoke(main, ["calibrate", "--concurrency", "2", "--tls"])
+    assert done.exit_code == 0, done.output
+    assert "over TLS" in done.output
+    found = calibrate(Level("calibration", 2, None, None, None), 0.005, tls=True)
+    assert found.tls
+    assert not found.failed
+    assert found.ttft_error_p50_s > 0
+
+
+def test_without_the_cipher_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("obs_exporter.probe.calibrate.available", lambda: False)
+    done = CliRunner().invoke(main, ["calibrate", "--concurrency", "1", "--tls"])
+    assert done.exit_code == 2
+    assert "no anonymous cipher" in done.output

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from obs_exporter.probe.client import Client, ClientOptions
@@ -19,6 +19,7 @@ from obs_exporter.probe.quantiles import quantile
 from obs_exporter.probe.request import Prompt, RequestBuilder, Shape, parse_endpoint
 from obs_exporter.probe.truth.behaviours import Profile
 from obs_exporter.probe.truth.process import Truth, TruthProcess
+from obs_exporter.probe.truth.seal import AnonymousTLS, available
 
 _PROFILES = (Profile(ttft_s=0.05, itl_s=0.01, tokens=16), Profile(ttft_s=0.05, itl_s=0.01, tokens=64))
 """The truth to measure: 50 ms to the first token, then 100 tokens a second and stream. Few slots get short answers, to
@@ -37,7 +38,8 @@ _RATE_FLOOR = 0.95
 class Calibration:
     """The client's error at one load. Errors are seconds of measured minus true TTFT; ``cpu_s`` is CPU per request.
 
-    ``rate_ratio`` is the request rate reached over the ideal one (None for an open loop).
+    ``rate_ratio`` is the request rate reached over the ideal one, once the connections stand (None for an open loop).
+    ``tls``: over TLS.
     """
 
     concurrency: int | None
@@ -51,6 +53,7 @@ class Calibration:
     cpu_s: float
     failed: int
     limit_s: float
+    tls: bool = False
 
     @property
     def limited(self) -> str:
@@ -73,35 +76,37 @@ class Calibration:
 
 
 def calibrate(
-    level: Level, limit_s: float, options: ClientOptions | None = None, slots: int | None = None
+    level: Level, limit_s: float, options: ClientOptions | None = None, slots: int | None = None, tls: bool = False
 ) -> Calibration:
-    """Measure the client at one level's load (a shard's ``slots`` of it). Raises TruthError when no server starts."""
+    """Measure the client at one level's load (a shard's ``slots`` of it). Raises TruthError when no server starts.
+
+    ``tls`` asks for TLS, as the target has it; without a cipher for it in this OpenSSL, the result's ``tls`` is false.
+    """
+    tls = tls and available()
+    options = options or ClientOptions(timeout_s=30)
+    if tls:
+        options = replace(options, tls=AnonymousTLS())
     concurrency = slots if slots is not None else level.concurrency
     profile = _PROFILES[concurrency is None or concurrency >= _MANY]
-    with TruthProcess(profile) as server:
+    with TruthProcess(profile, tls=tls) as server:
         lag = LagHistogram()
-        records, elapsed, cpu = _measure(
-            server.url, concurrency, level.rate, options or ClientOptions(timeout_s=30), lag
-        )
+        records, cpu = _measure(server.url, concurrency, level.rate, options, lag)
         truths = {truth.id: truth for truth in server.truth()}
-    ratio = None
-    if concurrency is not None:
-        waves = -(-len(records) // concurrency)
-        ratio = round(waves * profile.e2e_s / elapsed, 4)
     errors = sorted(_errors(records, truths))
     return Calibration(
         concurrency=level.concurrency, rate=level.rate, requests=len(records),
         ttft_error_p50_s=quantile(errors, 0.5) if errors else float("inf"),
         ttft_error_p99_s=quantile(errors, 0.99) if errors else float("inf"),
-        rate_ratio=ratio, ambiguous=sum(record.ambiguous for record in records), lag_p99_s=lag.bound(0.99),
-        cpu_s=cpu / len(records), failed=len(records) - len(errors), limit_s=limit_s,
+        rate_ratio=_rate_ratio(records, concurrency, profile) if concurrency else None,
+        ambiguous=sum(record.ambiguous for record in records), lag_p99_s=lag.bound(0.99),
+        cpu_s=cpu / len(records), failed=len(records) - len(errors), limit_s=limit_s, tls=tls,
     )  # fmt: skip
 
 
 def _measure(
     url: str, concurrency: int | None, rate: float | None, options: ClientOptions, lag: LagHistogram
-) -> tuple[list[Record], float, float]:
-    """Put the load on; return the records, the seconds it took and the CPU seconds it cost."""
+) -> tuple[list[Record], float]:
+    """Put the load on; return the records and the CPU seconds that it cost."""
     endpoint = parse_endpoint(url)
     builder = RequestBuilder(endpoint, Shape(model="truth"))
     maker, slots, records = RecordMaker(SLO()), Slots(), list[Record]()
@@ -116,7 +121,7 @@ def _measure(
         return builder.build(prompt, name), Ticket(level, 0, index, name, scheduled_ns)
 
     client = Client(endpoint, options, lambda exchange: records.append(maker.make(exchange)), slots.free, lag.add)
-    start, cpu = time.perf_counter(), time.process_time()
+    cpu = time.process_time()
     try:
         if concurrency is not None and requests is not None:
             run_closed(client, slots, build, level, concurrency, iter(range(requests)), Stop())
@@ -126,7 +131,19 @@ def _measure(
             )
     finally:
         client.close()
-    return records, time.perf_counter() - start, time.process_time() - cpu
+    return records, time.process_time() - cpu
+
+
+def _rate_ratio(records: list[Record], slots: int, profile: Profile) -> float:
+    """Return an answer's true time over what a slot spends on it: that time as measured, and the gap until the next.
+
+    Whichever slot takes it, the k-th request to end makes room for the k-th after the first ``slots``.
+    """
+    starts = sorted(record.started_at for record in records)[slots:]
+    ends = sorted(record.started_at + (record.e2e_s or 0.0) for record in records)
+    gap = sum(start - end for start, end in zip(starts, ends, strict=False)) / max(1, len(starts))
+    taken = sum(record.e2e_s or 0.0 for record in records) / len(records)
+    return round(profile.e2e_s / (taken + gap), 4)
 
 
 def _errors(records: list[Record], truths: dict[str, Truth]) -> list[float]:

@@ -61,6 +61,7 @@ def run_command(ctx: click.Context, /, **options: Any) -> None:
     show_default=True,
     help="TTFT error at p99, in seconds, that is still accepted.",
 )
+@click.option("--tls", is_flag=True, help="Over TLS, as for an https target.")
 @click.option(
     "--format",
     "output_format",
@@ -69,7 +70,7 @@ def run_command(ctx: click.Context, /, **options: Any) -> None:
     show_default=True,
     help="How to print, for example json.",
 )
-def calibrate_command(concurrency: tuple[int, ...], max_client_error: float, output_format: str) -> None:
+def calibrate_command(concurrency: tuple[int, ...], max_client_error: float, tls: bool, output_format: str) -> None:
     """Measure the probe's own TTFT error against a local server of known truth (in a process of its own).
 
     Example: obs-probe calibrate --concurrency 1,64,256
@@ -82,9 +83,12 @@ def calibrate_command(concurrency: tuple[int, ...], max_client_error: float, out
     from obs_exporter.probe.truth.process import TruthError
 
     try:
-        found = [calibrate(Level("calibration", slots, None, None, None), max_client_error) for slots in concurrency]
+        levels = [Level("calibration", slots, None, None, None) for slots in concurrency]
+        found = [calibrate(level, max_client_error, tls=tls) for level in levels]
     except TruthError as error:
         raise InputError(str(error)) from None
+    if tls and not all(calibration.tls for calibration in found):
+        raise InputError("--tls: this OpenSSL has no anonymous cipher, so there is no local TLS server to measure with")
     if output_format == "json":
         click.echo(json.dumps([calibration.to_json() for calibration in found], indent=1))
     else:

@@ -177,14 +177,13 @@ class _Session:
         from obs_exporter.probe.progress import calibration_line
 
         for level in self._levels:
-            click.echo(calibration_line(calibrate(level, self._options.max_client_error)))
+            found = calibrate(level, self._options.max_client_error, tls=self._hop.endpoint.tls)
+            click.echo(calibration_line(found))
         return 0
 
     def _note_tls(self, writer: ResultWriter) -> None:
         if self._options.insecure:
             writer.note("the server's certificate was not checked (--insecure)")
-        if self._hop.endpoint.tls and self._options.calibration:
-            writer.note("the calibration was without TLS: decryption's share of the client's error is not in it")
 
     def _plan(self, model: str) -> Plan:
         options = self._options

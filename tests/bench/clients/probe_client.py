@@ -12,6 +12,7 @@ from obs_exporter.probe.client import Client, ClientOptions
 from obs_exporter.probe.load import Level, RecordMaker, Slots, Stop, Ticket, run_closed
 from obs_exporter.probe.outcome import SLO, Outcome, Record
 from obs_exporter.probe.request import Prompt, RequestBuilder, Shape, parse_endpoint
+from obs_exporter.probe.truth.seal import AnonymousTLS
 
 url, slots, requests = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 endpoint = parse_endpoint(url)
@@ -32,7 +33,8 @@ def build(index: int, scheduled_ns: int | None) -> tuple[bytes, Ticket]:
     return builder.build(prompt, name), Ticket(level, 0, index, name, scheduled_ns)
 
 
-client = Client(endpoint, ClientOptions(), lambda exchange: records.append(maker.make(exchange)), free.free)
+options = ClientOptions(tls=AnonymousTLS()) if endpoint.tls else ClientOptions()
+client = Client(endpoint, options, lambda exchange: records.append(maker.make(exchange)), free.free)
 gc.disable()  # as the runner does while a level is loaded
 start, cpu = time.perf_counter(), time.process_time()
 run_closed(client, free, build, level, slots, iter(range(requests)), Stop())

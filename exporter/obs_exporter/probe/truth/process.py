@@ -6,10 +6,11 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPSConnection
 from types import TracebackType
 
 from obs_exporter.probe.truth.behaviours import Profile
+from obs_exporter.probe.truth.seal import AnonymousTLS
 
 
 class TruthError(Exception):
@@ -28,20 +29,24 @@ class Truth:
 
 
 class TruthProcess:
-    """A running truth server, as a context manager. ``extra`` are further options of its command line."""
+    """A running truth server, as a context manager. ``extra`` are further options of its command line.
 
-    def __init__(self, profile: Profile, *extra: str) -> None:
+    With ``tls`` it is a client with ``AnonymousTLS`` that can talk to it.
+    """
+
+    def __init__(self, profile: Profile, *extra: str, tls: bool = False) -> None:
         self._command = [
             sys.executable, "-m", "obs_exporter.probe.truth.server", "--ttft", str(profile.ttft_s),
-            "--itl", str(profile.itl_s), "--tokens", str(profile.tokens), *extra,
+            "--itl", str(profile.itl_s), "--tokens", str(profile.tokens), *(("--tls",) if tls else ()), *extra,
         ]  # fmt: skip
+        self._tls = tls
         self.profile = profile
         self.port = 0
 
     @property
     def url(self) -> str:
         """The base URL for a probe."""
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}/v1"
 
     def __enter__(self) -> TruthProcess:
         """Start it. Raises TruthError."""
@@ -68,7 +73,11 @@ class TruthProcess:
 
     def truth(self) -> list[Truth]:
         """Return what was done since the last call, in the order in which it ended."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = (
+            HTTPSConnection("127.0.0.1", self.port, timeout=10, context=AnonymousTLS().context())
+            if self._tls
+            else HTTPConnection("127.0.0.1", self.port, timeout=10)
+        )
         try:
             connection.request("GET", "/truth")
             text = connection.getresponse().read().decode()

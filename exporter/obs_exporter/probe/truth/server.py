@@ -14,6 +14,7 @@ import random
 import re
 import select
 import socket
+import ssl
 import struct
 import sys
 import time
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 
 from obs_exporter.probe.transport import ask_for_stamps, receive
 from obs_exporter.probe.truth.behaviours import BEHAVIOURS, FAULTS, Profile, Script
+from obs_exporter.probe.truth.seal import Seal, server_context
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _ID = re.compile(rb"\r\nx-request-id: *([^\r]*)", re.IGNORECASE)
@@ -50,6 +52,7 @@ class _Line:
 
     sock: socket.socket
     stamps: bool
+    seal: Seal | None = None
     buffer: bytes = b""
     out: bytes = b""
     id: str = ""
@@ -62,10 +65,11 @@ class _Line:
 
 
 class TruthServer:
-    """Listens on 127.0.0.1; ``port`` 0 lets the kernel choose."""
+    """Listens on 127.0.0.1; ``port`` 0 lets the kernel choose. ``context`` is for TLS."""
 
-    def __init__(self, plan: Plan, port: int = 0) -> None:
+    def __init__(self, plan: Plan, port: int = 0, context: ssl.SSLContext | None = None) -> None:
         self.plan = plan
+        self._context = context
         self._lines: dict[int, _Line] = {}
         self._due: list[tuple[float, int, int]] = []
         self._truth: list[str] = []
@@ -114,7 +118,8 @@ class TruthServer:
                 return
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._lines[sock.fileno()] = _Line(sock, ask_for_stamps(sock))
+            seal = Seal(self._context) if self._context is not None else None
+            self._lines[sock.fileno()] = _Line(sock, ask_for_stamps(sock), seal)
             self._poll.register(sock.fileno(), select.EPOLLIN)
 
     def _ready(self, fd: int, line: _Line, mask: int) -> None:
@@ -130,11 +135,20 @@ class TruthServer:
             return
         except OSError:
             data = b""
-        if not data:
+        plain = data if line.seal is None or not data else self._unseal(fd, line, line.seal, data)
+        if not data or plain is None:
             self._drop(fd, line)
             return
-        line.buffer += data
+        line.buffer += plain
         self._request(fd, line)
+
+    def _unseal(self, fd: int, line: _Line, seal: Seal, data: bytes) -> bytes | None:
+        """Return what the bytes say, None when they are no TLS; the answer to a handshake goes out."""
+        try:
+            plain, answer = seal.take(data)
+        except ssl.SSLError:
+            return None
+        return plain if not answer or self._out(fd, line, answer) else None
 
     def _request(self, fd: int, line: _Line) -> None:
         """Begin to answer once a whole request is there."""
@@ -218,7 +232,11 @@ class TruthServer:
         self._truth.append(json.dumps(entry | {"tokens": script.tokens}) + "\n")
 
     def _send(self, fd: int, line: _Line, data: bytes) -> bool:
-        """Send, keeping what the kernel does not take; return whether the connection still stands."""
+        """Send, sealed where there is TLS; return whether the connection still stands."""
+        return self._out(fd, line, data if line.seal is None else line.seal.seal(data))
+
+    def _out(self, fd: int, line: _Line, data: bytes) -> bool:
+        """Hand bytes to the kernel, keeping what it does not take; return whether the connection still stands."""
         data = line.out + data
         try:
             sent = line.sock.send(data) if data else 0
@@ -249,9 +267,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--slow-share", type=float, default=0.0, help="share of requests with the slow TTFT")
     parser.add_argument("--slow-ttft", type=float, default=0.6)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tls", action="store_true", help="speak TLS, without a certificate")
     got = parser.parse_args(arguments)
     profile = Profile(got.ttft, got.itl, got.tokens)
-    TruthServer(Plan(profile, got.faults, got.slow_share, got.slow_ttft, got.seed), got.port).serve()
+    context = server_context() if got.tls else None
+    TruthServer(Plan(profile, got.faults, got.slow_share, got.slow_ttft, got.seed), got.port, context).serve()
 
 
 if __name__ == "__main__":
