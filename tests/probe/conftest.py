@@ -12,7 +12,7 @@ import pytest
 from obs_exporter.probe.client import Client, ClientOptions
 from obs_exporter.probe.load import Level, RecordMaker, Slots, Stop, Ticket, run_closed
 from obs_exporter.probe.outcome import SLO, Record
-from obs_exporter.probe.request import Prompt, RequestBuilder, Shape, parse_endpoint
+from obs_exporter.probe.request import TRITON_GENERATE, Prompt, RequestBuilder, Shape, parse_endpoint
 from obs_exporter.probe.truth.behaviours import Profile
 from obs_exporter.probe.truth.process import Truth, TruthProcess
 
@@ -36,7 +36,7 @@ def put_load(
     slo: SLO | None = None, shape: Shape | None = None, options: ClientOptions | None = None,
 ) -> Measured:  # fmt: skip
     """Put a closed-loop load on a truth server."""
-    endpoint = parse_endpoint(server.url)
+    endpoint = parse_endpoint(server.url.removesuffix("/v1") if shape and shape.api == TRITON_GENERATE else server.url)
     builder = RequestBuilder(endpoint, shape or Shape(model))
     maker, free, records = RecordMaker(slo or SLO()), Slots(), list[Record]()
     level = Level("test", slots, None, requests, None)

@@ -13,7 +13,7 @@ import pytest
 from obs_exporter.probe.client import Client, ClientOptions
 from obs_exporter.probe.exchange import Exchange
 from obs_exporter.probe.outcome import SLO, Outcome, judge
-from obs_exporter.probe.request import Shape, parse_endpoint
+from obs_exporter.probe.request import TRITON_GENERATE, Shape, parse_endpoint
 from obs_exporter.probe.truth.behaviours import BEHAVIOURS, FAULTS, Profile
 from obs_exporter.probe.truth.process import TruthProcess
 
@@ -23,6 +23,7 @@ EXPECTED = {
     "error-event": Outcome.STREAM_ERROR, "truncated": Outcome.TRUNCATED, "quiet-end": Outcome.TRUNCATED,
     "stall": Outcome.TIMEOUT, "empty": Outcome.EMPTY, "malformed-json": Outcome.MALFORMED,
     "malformed-http": Outcome.MALFORMED, "http-500": Outcome.HTTP_ERROR, "reset": Outcome.CONNECT,
+    "triton-generate-error": Outcome.STREAM_ERROR,
 }  # fmt: skip
 """What each fault must be called; every other behaviour is a healthy answer."""
 
@@ -237,3 +238,21 @@ def test_cancel_ends_all_and_calls_it_so(truth_server: TruthProcess) -> None:
     assert not client.busy
     client.close()
     assert [one.ending.failure for one in ended if one.ending is not None] == [Outcome.CANCELLED] * 3
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("model", ["truth", "triton-generate-old", "triton-generate-error"])
+def test_tritons_generate_extension(put: Put, truth_server: TruthProcess, model: str, stream: bool) -> None:
+    got = put(truth_server, shape=Shape(model, TRITON_GENERATE, stream))
+    failed = model == "triton-generate-error"
+    for record in got.records:
+        assert record.outcome is (Outcome.STREAM_ERROR if failed else Outcome.OK)
+        assert record.finish_reason == ("" if model != "truth" else "stop" if stream else "length")
+        if failed:
+            assert record.detail == "engine died"
+            continue
+        truth = got.truth[record.id]
+        assert record.tokens == truth.tokens == FAST.tokens
+        assert record.token_source == ("usage" if model == "truth" else "chunks")
+        assert record.ttft_s is not None
+        assert record.ttft_s >= truth.ttft_s

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from obs_exporter.probe.request import Prompt, RequestBuilder, RequestError, Shape, api_key, parse_endpoint
+from obs_exporter.probe.request import (
+    TRITON_GENERATE,
+    Prompt,
+    RequestBuilder,
+    RequestError,
+    Shape,
+    api_key,
+    parse_endpoint,
+)
 from obs_exporter.probe.scenarios import SCENARIOS, Prompts, request_id
 
 
@@ -58,6 +66,23 @@ def test_chat_and_completions() -> None:
     assert plain["prompt"] == "hi"
     assert "stream_options" not in plain
     assert "ignore_eos" not in plain
+
+
+def test_tritons_generate_extension() -> None:
+    shape = Shape("my model", TRITON_GENERATE, min_tokens=3, ignore_eos=True, extra={"id": "x"})
+    sent = RequestBuilder(parse_endpoint("http://h:1"), shape).build(
+        Prompt((("system", "be"), ("user", "hi")), 5), "id1"
+    )
+    head, _, body = sent.partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /v2/models/my%20model/generate_stream HTTP/1.1\r\n")
+    fields = json.loads(body)
+    assert json.loads(fields.pop("sampling_parameters")) == {"max_tokens": 5, "min_tokens": 3, "ignore_eos": True}
+    assert fields == {
+        "text_input": "be\nhi", "stream": True, "exclude_input_in_output": True, "return_finish_reason": True,
+        "return_num_output_tokens": True, "id": "x",
+    }  # fmt: skip
+    with pytest.raises(RequestError, match="not below /v1"):
+        RequestBuilder(parse_endpoint("http://h:1/v1"), shape)
 
 
 def test_the_key_comes_from_the_environment_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,13 +41,13 @@ class Answer:
     ``streamed`` is false for a plain JSON body: its one "event" is the whole body. ``ambiguous_first`` is true when the
     read that brought the first token brought another one too: its time may then be the later one's. ``queue_wait_s`` is
     what the engine says of its own queue, None where it says nothing. ``endless``: an event or a plain body passed
-    MAX_EVENT_BYTES: the rest is not kept, and nothing more need be read.
+    MAX_EVENT_BYTES: the rest is not kept, and nothing more need be read. ``ends_with_body``: this API names no end.
     """
 
     __slots__ = (
-        "_content_type", "_held", "_json", "_keep_text", "_sse", "ambiguous_first", "done", "endless", "error",
-        "events", "finish_reason", "first_ns", "first_tokens", "gaps_ns", "last_ns", "malformed", "payloads",
-        "queue_wait_s", "streamed", "text", "usage_tokens",
+        "_content_type", "_held", "_json", "_keep_text", "_sse", "ambiguous_first", "done", "endless",
+        "ends_with_body", "error", "events", "finish_reason", "first_ns", "first_tokens", "gaps_ns", "last_ns",
+        "malformed", "payloads", "queue_wait_s", "streamed", "text", "usage_tokens",
     )  # fmt: skip
 
     def __init__(self, content_type: str, keep_text: bool = False) -> None:
@@ -69,6 +69,7 @@ class Answer:
         self.finish_reason: str | None = None
         self.queue_wait_s: float | None = None
         self.done = False
+        self.ends_with_body = False
         self.error: str | None = None
         self.malformed: str | None = None
         self.text: list[str] = []
@@ -143,7 +144,10 @@ class Answer:
         self._usage(event.get("usage"))
         if "metrics" in event:
             self._engine_metrics(event["metrics"])
-        self._choices(at_ns, event.get("choices"))
+        if "text_output" in event:
+            self._generated(at_ns, event)
+        else:
+            self._choices(at_ns, event.get("choices"))
 
     def _error_event(self, data: bytes) -> None:
         """Note an event of the type error, whatever it carries."""
@@ -167,6 +171,27 @@ class Answer:
         if isinstance(wait, (int, float)) and not isinstance(wait, bool) and wait >= 0:
             self.queue_wait_s = wait / 1000
 
+    def _generated(self, at_ns: int, event: dict[str, Any]) -> None:
+        """Read one response of Triton's generate extension; each tells its own tokens, and "None" until it is done.
+
+        A backend before 24.12 tells no finish reason: there the clean end of the body is the end of the answer.
+        """
+        text, tokens, reason = (
+            _first(event.get(name)) for name in ("text_output", "num_output_tokens", "finish_reason")
+        )
+        if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0:
+            self.usage_tokens = (self.usage_tokens or 0) + tokens
+        self.ends_with_body = reason is None
+        if isinstance(reason, str) and reason not in ("", "None"):
+            self._finished(reason)
+        if isinstance(text, str) and text:
+            self._token_event(at_ns, text)
+
+    def _finished(self, reason: str) -> None:
+        self.finish_reason = reason
+        if reason in _FAILED_FINISHES:
+            self.error = self.error or f"finish_reason {reason!r}"
+
     def _choices(self, at_ns: int, choices: object) -> None:
         if not isinstance(choices, list):
             return
@@ -178,9 +203,7 @@ class Answer:
             text += choice_text(choice)
             reason = choice.get("finish_reason")
             if isinstance(reason, str) and reason:
-                self.finish_reason = reason
-                if reason in _FAILED_FINISHES:
-                    self.error = self.error or f"finish_reason {reason!r}"
+                self._finished(reason)
         if text:
             self._token_event(at_ns, text)
 
@@ -209,6 +232,11 @@ def _parsed(text: str) -> object:
     except ValueError:
         end = -1
     return value if end == len(text) else json.loads(text)
+
+
+def _first(value: object) -> object:
+    """Return the first of an output's elements; Triton prints an output of one element without a list."""
+    return value[0] if isinstance(value, list) and value else value
 
 
 def _error_text(error: object) -> str:

@@ -9,6 +9,7 @@ import click
 
 from obs_exporter.options import FiniteRange
 from obs_exporter.probe.cli_common import Separated, positive_float, positive_int
+from obs_exporter.probe.request import APIS
 
 Option = Callable[[Any], Any]
 """A decorator that adds one option to a command."""
@@ -93,10 +94,11 @@ LOAD: tuple[Option, ...] = (
 REQUEST: tuple[Option, ...] = (
     click.option(
         "--api",
-        type=click.Choice(["chat", "completions"]),
+        type=click.Choice(APIS),
         default="chat",
         show_default=True,
-        help="The API to use, for example completions.",
+        help="The API to use, for example completions. triton-generate is Triton's own (generate_stream, no chat"
+        " template); the URL is then that of port 8000, without /v1.",
     ),
     click.option(
         "--max-tokens",

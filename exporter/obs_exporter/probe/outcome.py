@@ -139,7 +139,7 @@ def judge(answer: Answer, ending: Ending) -> tuple[Outcome, str]:
         return Outcome.MALFORMED, answer.malformed
     if not ending.whole:
         return Outcome.TRUNCATED, ending.detail or "the connection ended inside the body"
-    ended = answer.done or answer.finish_reason is not None
+    ended = answer.done or answer.finish_reason is not None or answer.ends_with_body
     if not answer.events and (ended or not answer.payloads):
         return Outcome.EMPTY, "no token in the answer"
     if not ended:

@@ -6,13 +6,16 @@ import json
 import os
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from obs_exporter._version import __version__
 
 _KEY_VARIABLES = ("OBS_PROBE_API_KEY", "OPENAI_API_KEY")
 _PATHS = {"chat": "/chat/completions", "completions": "/completions"}
-APIS = tuple(_PATHS)
+TRITON_GENERATE = "triton-generate"
+"""NVIDIA Triton's generate extension, with the inputs of its vLLM backend (vllm_backend src/model.py and
+docs/additional_outputs.md): it is there on port 8000 of every Triton, also where no OpenAI frontend runs."""
+APIS = (*_PATHS, TRITON_GENERATE)
 
 
 class RequestError(ValueError):
@@ -99,10 +102,15 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One prompt: chat messages, and the number of tokens asked for. The completions API gets the joined texts."""
+    """One prompt: chat messages, and the number of tokens asked for. Other APIs than chat get the joined texts."""
 
     messages: tuple[tuple[str, str], ...]
     max_tokens: int
+
+    @property
+    def text(self) -> str:
+        """The joined texts, for an API without messages."""
+        return "\n".join(text for _, text in self.messages)
 
     def with_prefix(self, prefix: str) -> Prompt:
         """Return the prompt with ``prefix`` at its very start, in the first block of the KV cache."""
@@ -121,11 +129,16 @@ class RequestBuilder:
         headers: tuple[tuple[str, str], ...] = (),
         absolute_form: bool = False,
     ) -> None:
-        if shape.api not in _PATHS:
+        if shape.api not in APIS:
             raise RequestError(f"unknown API {shape.api!r}: use one of {', '.join(APIS)}")
+        if shape.api == TRITON_GENERATE and endpoint.path.endswith("/v1"):
+            raise RequestError(
+                f"{endpoint.url}: Triton's generate endpoint is not below /v1: give the URL as http://host:8000, or use"
+                " --api chat for its OpenAI frontend"
+            )
         self._shape = shape
         self.has_key = key is not None
-        path = endpoint.path + _PATHS[shape.api]
+        path = endpoint.path + _path(shape)
         if absolute_form:
             path = f"{endpoint.scheme}://{endpoint.authority}{path}"
         lines = [
@@ -157,21 +170,50 @@ class RequestBuilder:
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
         shape = self._shape
+        if shape.api == TRITON_GENERATE:
+            return _generate_body(shape, prompt)
         body: dict[str, Any] = {"model": shape.model}
         if shape.api == "chat":
             body["messages"] = [{"role": role, "content": text} for role, text in prompt.messages]
         else:
-            body["prompt"] = "\n".join(text for _, text in prompt.messages)
+            body["prompt"] = prompt.text
         body["max_tokens"] = prompt.max_tokens
         body["stream"] = shape.stream
         if shape.stream and (shape.include_usage or shape.continuous_usage):
             body["stream_options"] = {"include_usage": True}
             if shape.continuous_usage:
                 body["stream_options"]["continuous_usage_stats"] = True
-        if shape.ignore_eos:
-            body["ignore_eos"] = True
-        if shape.min_tokens is not None:
-            body["min_tokens"] = shape.min_tokens
-        if shape.temperature is not None:
-            body["temperature"] = shape.temperature
-        return body | shape.extra
+        return body | _sampling(shape) | shape.extra
+
+
+def _path(shape: Shape) -> str:
+    """Return what is added to the base URL."""
+    if shape.api == TRITON_GENERATE:
+        return f"/v2/models/{quote(shape.model, safe='')}/generate{'_stream' if shape.stream else ''}"
+    return _PATHS[shape.api]
+
+
+def _sampling(shape: Shape) -> dict[str, Any]:
+    """Return the sampling parameters that are not at the server's default."""
+    given: dict[str, Any] = {}
+    if shape.ignore_eos:
+        given["ignore_eos"] = True
+    if shape.min_tokens is not None:
+        given["min_tokens"] = shape.min_tokens
+    if shape.temperature is not None:
+        given["temperature"] = shape.temperature
+    return given
+
+
+def _generate_body(shape: Shape, prompt: Prompt) -> dict[str, Any]:
+    """Return the body of a generate request: sampling parameters are JSON in a string there.
+
+    The finish reason and the token counts come on request, from Triton 24.12 on; an older one takes these fields for
+    parameters that nobody reads.
+    """
+    body: dict[str, Any] = {"text_input": prompt.text, "stream": shape.stream, "exclude_input_in_output": True}
+    if shape.include_usage or shape.continuous_usage:
+        body["return_num_output_tokens"] = True
+    body["return_finish_reason"] = True
+    body["sampling_parameters"] = json.dumps({"max_tokens": prompt.max_tokens} | _sampling(shape))
+    return body | shape.extra

@@ -190,6 +190,32 @@ def _field(name: str) -> Callable[[bytes], bytes]:
     return lambda data: data.replace(b'"content":" w', b'"%b":" w' % name.encode())
 
 
+def _generated(profile: Profile, additional: bool = True) -> Script:
+    """Triton's generate_stream: no [DONE]; finish reason and token counts where the backend is new enough."""
+    events: list[Event] = []
+    for number in range(profile.events):
+        count = min(profile.tokens_per_event, profile.tokens - number * profile.tokens_per_event)
+        body: dict[str, Any] = {"model_name": "truth", "model_version": "1", "text_output": " wörd" * count}
+        if additional:
+            last = number == profile.events - 1
+            body |= {"finish_reason": "stop" if last else "None", "num_output_tokens": count}
+        events.append((profile.ttft_s + number * profile.itl_s, b"data: " + _json(body) + b"\n\n"))
+    return _script(events, profile.tokens)
+
+
+def _generated_whole(profile: Profile) -> Script:
+    body = {"model_name": "truth", "text_output": " word" * profile.tokens, "finish_reason": "length"}
+    return _plain(b"200 OK", _json(body | {"num_output_tokens": profile.tokens}), profile.e2e_s, profile.tokens)
+
+
+def _generate_error(profile: Profile) -> Script:
+    whole = _generated(profile)
+    return replace(
+        whole,
+        writes=(*whole.writes[:2], (whole.writes[2][0], chunk(b'data: {"error":"engine died"}\n\n') + LAST_CHUNK)),
+    )
+
+
 def _until_close(profile: Profile) -> Script:
     """A body without framing: it ends with the connection (HTTP/1.0 proxies)."""
     writes = list(_events(profile))
@@ -213,6 +239,10 @@ BEHAVIOURS: dict[str, Callable[[Profile], Script]] = {
     "line-separator": _mapped(lambda data: data.replace("wörd".encode(), "w\u2028\u0085rd".encode())),
     "split": _split,
     "until-close": _until_close,
+    "triton-generate": _generated,
+    "triton-generate-old": lambda p: _generated(p, additional=False),
+    "triton-generate-plain": _generated_whole,
+    "triton-generate-error": _generate_error,
     "no-done": _no_done,
     "reasoning": _mapped(_field("reasoning_content")),
     "not-streamed": _not_streamed,
@@ -228,6 +258,7 @@ BEHAVIOURS: dict[str, Callable[[Profile], Script]] = {
 }
 
 FAULTS: tuple[str, ...] = (
-    "empty", "error-event", "http-500", "malformed-http", "malformed-json", "quiet-end", "reset", "stall", "truncated",
+    "empty", "error-event", "http-500", "malformed-http", "malformed-json", "quiet-end", "reset", "stall",
+    "triton-generate-error", "truncated",
 )  # fmt: skip
 """The behaviours that no probe may call a success."""

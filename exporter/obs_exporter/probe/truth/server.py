@@ -27,6 +27,7 @@ from obs_exporter.probe.truth.seal import Seal, server_context
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _ID = re.compile(rb"\r\nx-request-id: *([^\r]*)", re.IGNORECASE)
 _MODEL = re.compile(rb'"model": *"([^"]*)"')
+_GENERATE = re.compile(rb"^POST [^ ]*/v2/models/([^/ ]*)/generate")
 """A search costs a tenth of reading the JSON, and hundreds of requests may come at the same moment."""
 
 
@@ -164,7 +165,10 @@ class TruthServer:
         if head.startswith(b"GET "):
             self._get(fd, line, head.split(b" ", 2)[1].decode())
             return
-        line.behaviour = self._choose(_find(_MODEL, rest))
+        generated = _find(_GENERATE, head)
+        line.behaviour = self._choose(generated or _find(_MODEL, rest))
+        if generated and line.behaviour == "healthy":
+            line.behaviour = "triton-generate" if b"/generate_stream " in head else "triton-generate-plain"
         line.script = self._script(line.behaviour)
         line.step = 0
         line.first_s = None
