@@ -81,6 +81,19 @@ LOAD: tuple[Option, ...] = (
         help="Times that all levels are run, one after the other, for example 3.",
     ),
     click.option(
+        "--restart-command",
+        help="A shell command before each repeat but the first: each repeat is then a server life; lives differ more"
+        " than repeats. It returns when the old server is gone; the probe waits for the new one. For example"
+        " 'kubectl rollout restart deploy/llm && kubectl rollout status deploy/llm'.",
+    ),
+    click.option(
+        "--restart-timeout",
+        type=_SECONDS,
+        default=600.0,
+        show_default=True,
+        help="Seconds for the restart command and the server's return, for example 900.",
+    ),
+    click.option(
         "--unique-prefix/--no-unique-prefix",
         default=True,
         show_default=True,

@@ -53,7 +53,9 @@ def design_of(baseline: Sequence[dict[str, Any]], stack: Sequence[dict[str, Any]
     sides = [_repeats(one[0]) for one in (baseline, stack)]
     most = max(len(sides[0]), len(sides[1]))
     words = "one run a side"
-    if most > 1:
+    if most > 1 and all((one[0].get("load") or {}).get("restarts") for one in (baseline, stack)):
+        words = f"unit: a repeat after a restart (a server life); {len(sides[0])} and {len(sides[1])} server lives"
+    elif most > 1:
         words = (
             f"unit: a repeat within one server life ({len(sides[0])} and {len(sides[1])}): the variance between"
             " restarts is not in these intervals, so they are too narrow"

@@ -60,8 +60,22 @@ def engine_version(hop: Hop) -> str | None:
     return version if isinstance(version, str) and version else None
 
 
+def answers(hop: Hop, path: str) -> bool:
+    """Whether a GET is answered with 200."""
+    try:
+        _body(hop, path)
+    except (OSError, HTTPException, ValueError):
+        return False
+    return True
+
+
 def _get(hop: Hop, path: str) -> Any:
     """Return the JSON that a GET brings. Raises OSError, HTTPException or ValueError."""
+    return json.loads(_body(hop, path))
+
+
+def _body(hop: Hop, path: str) -> bytes:
+    """Return what a GET brings. Raises OSError, HTTPException, and StatusError for a status other than 200."""
     target = hop.endpoint
     near = hop.proxy or target
     connection: HTTPConnection
@@ -82,4 +96,4 @@ def _get(hop: Hop, path: str) -> Any:
         connection.close()
     if response.status != 200:
         raise StatusError(response.status)
-    return json.loads(body)
+    return body

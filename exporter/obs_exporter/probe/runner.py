@@ -18,11 +18,12 @@ from obs_exporter.probe.load import Level, RecordMaker, Slots, Stop, Ticket, arr
 from obs_exporter.probe.outcome import SLO, Outcome, Record
 from obs_exporter.probe.redact import Redactor
 from obs_exporter.probe.request import Endpoint, RequestBuilder
+from obs_exporter.probe.restart import Restart
 from obs_exporter.probe.results import ResultWriter
 from obs_exporter.probe.scenarios import Prompts, request_id
 from obs_exporter.probe.shards import Rendezvous, Shard
 from obs_exporter.probe.summary import Accumulator, LevelKey
-from obs_exporter.probe.transport import resolve
+from obs_exporter.probe.transport import Address, resolve
 
 _CPU_LIMIT = 0.9
 _AMBIGUOUS_LIMIT = 0.01
@@ -76,13 +77,14 @@ class Plan:
     tokenizer: Callable[[str], int] | None = None
     server_side: ServerSide = field(default_factory=ServerSide)
     redactor: Redactor = field(default_factory=Redactor)
+    restart: Restart | None = None
 
 
 class Runner:
     """Runs a plan.
 
-    Raises TransportError (unknown host), TruthError, ShardError, ResultError, and TargetRefusesError when the target
-    answers nothing but the same refusal.
+    Raises TransportError (unknown host), TruthError, ShardError, ResultError, RestartError, and TargetRefusesError when
+    the target answers nothing but the same refusal.
     """
 
     def __init__(self, plan: Plan, writer: ResultWriter, observers: Sequence[Observer], stop: Stop) -> None:
@@ -91,14 +93,19 @@ class Runner:
         self._observers = observers
         self._stop = stop
         self._calibrations: dict[Level, Calibration] = {}
-        hop = plan.options.proxy or plan.endpoint
-        self._address = resolve(hop.host, hop.port)
+        self._address = self._resolved()
+
+    def _resolved(self) -> Address:
+        hop = self._plan.options.proxy or self._plan.endpoint
+        return resolve(hop.host, hop.port)
 
     def run(self) -> None:
         """Run every repeat of every level; the repeats are interleaved, so that slow drift meets all levels alike."""
         if self._plan.calibrate:
             self.calibrate()
         for repeat, (number, level) in itertools.product(range(self._plan.repeats), enumerate(self._plan.levels)):
+            if repeat and not number:
+                self._restart()
             self._meet(f"level-{repeat}-{number}")
             if self._stop.requested:
                 return
@@ -121,6 +128,14 @@ class Runner:
             self._writer.result["calibration"].append(found.to_json())
             for observer in self._observers:
                 observer.calibrated(found)
+
+    def _restart(self) -> None:
+        """Give the server a new life, if the user said how; the first shard does so for all."""
+        if self._plan.restart is None or self._stop.requested:
+            return
+        if not self._plan.shard.index:
+            self._plan.restart.run(self._stop)
+        self._address = self._resolved()
 
     def _meet(self, place: str) -> None:
         if self._plan.rendezvous is not None:

@@ -21,6 +21,7 @@ from obs_exporter.probe.outcome import SLO, Record
 from obs_exporter.probe.progress import SharedProgress, progress_for
 from obs_exporter.probe.redact import Redactor
 from obs_exporter.probe.request import RequestBuilder, RequestError, Shape
+from obs_exporter.probe.restart import Restart, RestartError, ready_path
 from obs_exporter.probe.results import ResultError, ResultWriter
 from obs_exporter.probe.runner import Observer, Plan, Runner
 from obs_exporter.probe.scenarios import Prompts
@@ -42,7 +43,9 @@ from obs_exporter.probe.transport import TransportError
 from obs_exporter.probe.truth.process import TruthError
 from obs_exporter.probe.versions import engine_generation
 
-_TOLD = (RequestError, TransportError, DiscoverError, ResultError, ShardError, TruthError, TargetRefusesError)
+_TOLD = (
+    RequestError, TransportError, DiscoverError, ResultError, RestartError, ShardError, TruthError, TargetRefusesError,
+)  # fmt: skip
 """What may go wrong and is told in a line: wrong usage, or a target that cannot be used."""
 _DEFAULT_CONCURRENCY = (1, 2, 4, 8, 16, 32, 64)
 
@@ -71,6 +74,18 @@ def levels_of(options: RunOptions) -> tuple[Level, ...]:
         for scenario in options.scenarios
         for slots, rate in loads
     )
+
+
+def _check_restart(options: RunOptions) -> None:
+    """Raise InputError when a restart between repeats makes no sense."""
+    if not (options.restart_command or "").strip():
+        raise InputError("--restart-command is empty: give the command that restarts the server, or leave it out")
+    if options.repeats < 2:
+        raise InputError("--restart-command: it runs between repeats, so --repeats must be 2 or more")
+    if options.shard and not options.rendezvous:
+        raise InputError(
+            "--restart-command with --shard needs --rendezvous: the other shards must wait for the restart"
+        )
 
 
 def _requests(options: RunOptions, slots: int | None) -> int | None:
@@ -103,6 +118,8 @@ class _Session:
                 raise InputError(f"--shard {error}") from None
             if self._shard.count > 1 and not options.run_id:
                 raise InputError("--shard needs --run-id: the same one for every shard of a run")
+        if options.restart_command is not None:
+            _check_restart(options)
         self._prompts = Prompts(options.seed, options.unique_prefix, options.max_tokens, options.chat_file)
         for scenario in options.scenarios:
             self._prompts.source(scenario, "")
@@ -198,11 +215,17 @@ class _Session:
         )
         meeting = None
         if options.rendezvous:
-            meeting = Rendezvous(Path(options.rendezvous), self._run_id, self._shard)
+            patience = 600.0 + (options.restart_timeout if options.restart_command else 0.0)
+            meeting = Rendezvous(Path(options.rendezvous), self._run_id, self._shard, patience)
+        restart = None
+        if options.restart_command:
+            path = ready_path(self._hop, options.api, model)
+            restart = Restart(options.restart_command, self._hop, path, options.restart_timeout)
         return Plan(
             self._hop.endpoint, builder, self._prompts, self._levels, self._run_id, options.repeats, options.warmup,
             options.seed, self._slo, client, options.calibration, options.max_client_error, self._shard, meeting,
             tokenizer_of(options.tokenizer), server_side_of(options), self._redactor,
+            restart,
         )  # fmt: skip
 
     def _header(self, model: str) -> dict[str, Any]:
@@ -228,7 +251,7 @@ class _Session:
                 "api": options.api, "stream": options.stream, "max_tokens": options.max_tokens,
                 "ignore_eos": options.ignore_eos, "min_tokens": options.min_tokens, "temperature": options.temperature,
                 "unique_prefix": options.unique_prefix, "warmup": options.warmup, "repeats": options.repeats,
-                "timeout_s": options.timeout,
+                "timeout_s": options.timeout, "restarts": options.restart_command is not None,
                 "levels": [asdict(level) for level in self._levels],
             },
         }  # fmt: skip

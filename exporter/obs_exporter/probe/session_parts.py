@@ -39,6 +39,8 @@ class RunOptions:
     duration: float | None
     warmup: int
     repeats: int
+    restart_command: str | None
+    restart_timeout: float
     unique_prefix: bool
     seed: int
     api: str
