@@ -12,6 +12,7 @@ import pytest
 
 from obs_exporter.probe.client import Client, ClientOptions
 from obs_exporter.probe.load import Level, RecordMaker, Slots, Stop, Ticket, run_closed
+from obs_exporter.probe.metrics import ProbeMetrics
 from obs_exporter.probe.outcome import SLO, Outcome, Record
 from obs_exporter.probe.request import Prompt, RequestBuilder, Shape, parse_endpoint
 from obs_exporter.probe.truth.behaviours import DONE, HEAD_SSE, LAST_CHUNK, chunk, event
@@ -120,6 +121,12 @@ def test_a_kept_connection_that_closes_unanswered_is_redone_once_and_told(serve:
     assert [record.outcome for record in records] == [Outcome.OK] * 4
     assert [record.redone for record in records] == [False, True, True, True]
     assert all(record.connect_s is not None for record in records)
+    metrics, level = ProbeMetrics(SLO()), Level("test", 1, None, 4, None)
+    for record in records:
+        metrics.add("t", level, record)
+    assert metrics.registry.get_sample_value(
+        "llm_probe_redone_requests_total", {"target": "t", "scenario": "test", "concurrency": "1", "rate": ""}
+    ) == sum(record.redone for record in records)
 
 
 def test_a_new_connection_that_closes_unanswered_is_a_failure() -> None:

@@ -86,7 +86,9 @@ class ProbeMetrics(Observer):
         self.ambiguous = counter(
             "ambiguous_first_tokens", "First tokens that one read merged with later ones: their TTFT may be too long."
         )
-
+        self.redone = counter(
+            "redone_requests", "Requests sent again because the server closed a kept connection as they left."
+        )
         self.skipped = Counter(
             "llm_probe_skipped_requests", "Requests not sent because the budget was spent.", ("target", "reason"),
             registry=self.registry,
@@ -118,7 +120,7 @@ class ProbeMetrics(Observer):
         labels = (target, *load_labels(level))
         for outcome in (Outcome.OK, *FAILURES):
             self.requests.labels(*labels, str(outcome))
-        for family in (self.good, self.cancelled, self.ambiguous):
+        for family in (self.good, self.cancelled, self.ambiguous, self.redone):
             family.labels(*labels)
         self.level.labels(*labels).set(1)
         self.in_flight.labels(*labels).set_function(in_flight)
@@ -134,6 +136,8 @@ class ProbeMetrics(Observer):
         self.requests.labels(*labels, str(record.outcome)).inc()
         if record.good:
             self.good.labels(*labels).inc()
+        if record.redone:
+            self.redone.labels(*labels).inc()
         with self._lock:
             sent = self._sent.setdefault(labels, [0, 0])
             sent[0] += 1
