@@ -39,7 +39,7 @@ class Calibration:
     """The client's error at one load. Errors are seconds of measured minus true TTFT; ``cpu_s`` is CPU per request.
 
     ``rate_ratio`` is the request rate reached over the ideal one, once the connections stand (None for an open loop).
-    ``tls``: over TLS.
+    ``tls``, ``http2``: over these.
     """
 
     concurrency: int | None
@@ -54,6 +54,7 @@ class Calibration:
     failed: int
     limit_s: float
     tls: bool = False
+    http2: bool = False
 
     @property
     def limited(self) -> str:
@@ -76,14 +77,14 @@ class Calibration:
 
 
 def calibrate(
-    level: Level, limit_s: float, options: ClientOptions | None = None, slots: int | None = None, tls: bool = False
+    level: Level, limit_s: float, slots: int | None = None, tls: bool = False, http2: bool = False
 ) -> Calibration:
     """Measure the client at one level's load (a shard's ``slots`` of it). Raises TruthError when no server starts.
 
     ``tls`` asks for TLS, as the target has it; without a cipher for it in this OpenSSL, the result's ``tls`` is false.
     """
     tls = tls and available()
-    options = options or ClientOptions(timeout_s=30)
+    options = ClientOptions(timeout_s=30, http2=http2)
     if tls:
         options = replace(options, tls=AnonymousTLS())
     concurrency = slots if slots is not None else level.concurrency
@@ -99,7 +100,7 @@ def calibrate(
         ttft_error_p99_s=quantile(errors, 0.99) if errors else float("inf"),
         rate_ratio=_rate_ratio(records, concurrency, profile) if concurrency else None,
         ambiguous=sum(record.ambiguous for record in records), lag_p99_s=lag.bound(0.99),
-        cpu_s=cpu / len(records), failed=len(records) - len(errors), limit_s=limit_s, tls=tls,
+        cpu_s=cpu / len(records), failed=len(records) - len(errors), limit_s=limit_s, tls=tls, http2=http2,
     )  # fmt: skip
 
 

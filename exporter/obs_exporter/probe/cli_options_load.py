@@ -175,6 +175,11 @@ REQUEST: tuple[Option, ...] = (
     ),
     click.option("--fresh-connections", is_flag=True, help="A new connection for every request."),
     click.option(
+        "--http2",
+        is_flag=True,
+        help="Speak HTTP/2, one request at a time on each connection: negotiated over TLS, unasked over plain HTTP.",
+    ),
+    click.option(
         "--proxy",
         help="An HTTP proxy, for example http://127.0.0.1:3128. The environment's proxies are not used.",
     ),

@@ -62,6 +62,7 @@ def run_command(ctx: click.Context, /, **options: Any) -> None:
     help="TTFT error at p99, in seconds, that is still accepted.",
 )
 @click.option("--tls", is_flag=True, help="Over TLS, as for an https target.")
+@click.option("--http2", is_flag=True, help="Over HTTP/2, as with run --http2.")
 @click.option(
     "--format",
     "output_format",
@@ -70,7 +71,9 @@ def run_command(ctx: click.Context, /, **options: Any) -> None:
     show_default=True,
     help="How to print, for example json.",
 )
-def calibrate_command(concurrency: tuple[int, ...], max_client_error: float, tls: bool, output_format: str) -> None:
+def calibrate_command(
+    concurrency: tuple[int, ...], max_client_error: float, tls: bool, http2: bool, output_format: str
+) -> None:
     """Measure the probe's own TTFT error against a local server of known truth (in a process of its own).
 
     Example: obs-probe calibrate --concurrency 1,64,256
@@ -80,11 +83,14 @@ def calibrate_command(concurrency: tuple[int, ...], max_client_error: float, tls
     from obs_exporter.probe.calibrate import calibrate
     from obs_exporter.probe.load import Level
     from obs_exporter.probe.progress import calibration_line
+    from obs_exporter.probe.session_parts import check_http2
     from obs_exporter.probe.truth.process import TruthError
 
+    if http2:
+        check_http2()
     try:
         levels = [Level("calibration", slots, None, None, None) for slots in concurrency]
-        found = [calibrate(level, max_client_error, tls=tls) for level in levels]
+        found = [calibrate(level, max_client_error, tls=tls, http2=http2) for level in levels]
     except TruthError as error:
         raise InputError(str(error)) from None
     if tls and not all(calibration.tls for calibration in found):

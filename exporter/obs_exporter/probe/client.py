@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from obs_exporter.probe.answer import Answer
 from obs_exporter.probe.exchange import Exchange
@@ -20,6 +21,9 @@ from obs_exporter.probe.idle import IdlePool
 from obs_exporter.probe.outcome import Ending, Outcome
 from obs_exporter.probe.request import Endpoint
 from obs_exporter.probe.transport import Address, TLSOptions, Transport, TransportError, resolve
+
+if TYPE_CHECKING:
+    from obs_exporter.probe.http2 import ClientLayer
 
 _DIGEST_PIECES = 16
 _DIGEST_BYTES = 32 * 1024
@@ -35,13 +39,17 @@ _HELD_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """``timeout_s`` limits a request from the start of its connection to the end of its body."""
+    """``timeout_s`` limits a request from the start of its connection to the end of its body.
+
+    ``http2`` needs the package h2: over TLS it is negotiated, over plain TCP it is spoken without asking.
+    """
 
     timeout_s: float = 120.0
     tls: TLSOptions = field(default_factory=TLSOptions)
     proxy: Endpoint | None = None
     reuse: bool = True
     keep_text: bool = False
+    http2: bool = False
 
 
 class Client:
@@ -68,6 +76,9 @@ class Client:
         self._family, self._address = address or resolve(hop.host, hop.port)
         self._context: ssl.SSLContext | None = options.tls.context() if endpoint.tls else None
         self._tunnel = options.proxy is not None and endpoint.tls
+        self._layer: Callable[[], ClientLayer | None] = lambda: None
+        if options.http2:
+            self._layer = _http2_layers(endpoint.scheme, self._context)
         self._poll = select.epoll()
         # One offset for all: a wall clock that is set during a level must not stretch it.
         self._wall_s = time.time() - time.perf_counter_ns() / 1e9
@@ -103,7 +114,9 @@ class Client:
     def _connect(self, exchange: Exchange) -> None:
         """Open a new connection for a request."""
         try:
-            transport = Transport(self._family, self._address, self._endpoint, self._context, self._tunnel)
+            transport = Transport(
+                self._family, self._address, self._endpoint, self._context, self._tunnel, self._layer()
+            )
         except OSError as error:  # no file descriptor left
             self._end_unsent(exchange, f"this client: {error.strerror or error}")
             return
@@ -213,6 +226,8 @@ class Client:
 
     def _read(self, exchange: Exchange, transport: Transport) -> None:
         piece = transport.read()
+        if transport.wants_write:  # HTTP/2 answers frames while it reads
+            self._poll.modify(transport.fd, select.EPOLLIN | select.EPOLLOUT)
         if piece is None:
             return
         self._on_lag(piece.lag_ns)
@@ -322,6 +337,15 @@ class Client:
         elif exchange.ending is not None:
             exchange.answer.close(exchange.end_ns)
             self._on_finish(exchange)
+
+
+def _http2_layers(scheme: str, context: ssl.SSLContext | None) -> Callable[[], ClientLayer]:
+    """Return what makes the HTTP/2 side of a new connection; TLS then offers nothing else."""
+    from obs_exporter.probe.http2 import ClientLayer
+
+    if context is not None:
+        context.set_alpn_protocols(["h2"])
+    return lambda: ClientLayer(scheme)
 
 
 def _crossed(exchange: Exchange) -> bool:

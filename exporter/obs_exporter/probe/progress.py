@@ -21,8 +21,8 @@ _REFRESH_S = 0.25
 def calibration_line(found: Calibration) -> str:
     """Return one line about a calibration."""
     load = f"concurrency {found.concurrency}" if found.concurrency is not None else f"rate {found.rate:g}/s"
-    if found.tls:
-        load += " over TLS"
+    if over := [name for name, used in (("TLS", found.tls), ("HTTP/2", found.http2)) if used]:
+        load += f" over {' and '.join(over)}"
     line = (
         f"calibration at {load}: TTFT error p50 {found.ttft_error_p50_s * 1e3:.2f} ms,"
         f" p99 {found.ttft_error_p99_s * 1e3:.2f} ms, {found.cpu_s * 1e3:.2f} ms CPU a request"

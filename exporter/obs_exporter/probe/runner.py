@@ -120,8 +120,8 @@ class Runner:
             slots = self._plan.shard.slots(level) if level.concurrency else None
             if self._stop.requested or slots == 0 or any(_same_load(level, known) for known in self._calibrations):
                 continue
-            tls = self._plan.endpoint.tls
-            found = calibrate(level, self._plan.max_client_error_s, slots=slots, tls=tls)
+            tls, http2 = self._plan.endpoint.tls, self._plan.options.http2
+            found = calibrate(level, self._plan.max_client_error_s, slots, tls, http2)
             if tls and not found.tls:
                 self._writer.note("the calibration was without TLS: this OpenSSL lacks the anonymous cipher it needs")
             self._calibrations[level] = found

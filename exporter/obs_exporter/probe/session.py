@@ -27,6 +27,7 @@ from obs_exporter.probe.runner import Observer, Plan, Runner
 from obs_exporter.probe.scenarios import Prompts
 from obs_exporter.probe.session_parts import (
     RunOptions,
+    check_http2,
     check_reachable,
     headers_of,
     hop_of,
@@ -118,6 +119,8 @@ class _Session:
                 raise InputError(f"--shard {error}") from None
             if self._shard.count > 1 and not options.run_id:
                 raise InputError("--shard needs --run-id: the same one for every shard of a run")
+        if options.http2:
+            check_http2(self._hop)
         if options.restart_command is not None:
             _check_restart(options)
         self._prompts = Prompts(options.seed, options.unique_prefix, options.max_tokens, options.chat_file)
@@ -194,7 +197,8 @@ class _Session:
         from obs_exporter.probe.progress import calibration_line
 
         for level in self._levels:
-            found = calibrate(level, self._options.max_client_error, tls=self._hop.endpoint.tls)
+            tls, http2 = self._hop.endpoint.tls, self._options.http2
+            found = calibrate(level, self._options.max_client_error, tls=tls, http2=http2)
             click.echo(calibration_line(found))
         return 0
 
@@ -211,7 +215,12 @@ class _Session:
         proxied_plainly = self._hop.proxy is not None and not self._hop.endpoint.tls
         builder = RequestBuilder(self._hop.endpoint, shape, self._hop.key, headers_of(options.headers), proxied_plainly)
         client = ClientOptions(
-            options.timeout, self._hop.tls, self._hop.proxy, not options.fresh_connections, bool(options.tokenizer)
+            options.timeout,
+            self._hop.tls,
+            self._hop.proxy,
+            not options.fresh_connections,
+            bool(options.tokenizer),
+            options.http2,
         )
         meeting = None
         if options.rendezvous:
@@ -251,7 +260,8 @@ class _Session:
                 "api": options.api, "stream": options.stream, "max_tokens": options.max_tokens,
                 "ignore_eos": options.ignore_eos, "min_tokens": options.min_tokens, "temperature": options.temperature,
                 "unique_prefix": options.unique_prefix, "warmup": options.warmup, "repeats": options.repeats,
-                "timeout_s": options.timeout, "restarts": options.restart_command is not None,
+                "timeout_s": options.timeout, "http2": options.http2,
+                "restarts": options.restart_command is not None,
                 "levels": [asdict(level) for level in self._levels],
             },
         }  # fmt: skip

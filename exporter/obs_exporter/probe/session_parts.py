@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import resource
 import signal
 import socket
@@ -57,6 +59,7 @@ class RunOptions:
     api_key_env: str | None
     timeout: float
     fresh_connections: bool
+    http2: bool
     proxy: str | None
     cacert: str | None
     cert: str | None
@@ -147,12 +150,18 @@ def check_reachable(hop: Hop) -> None:
         raise InputError(f"{near.url}: cannot connect: {error.strerror or error}: is the server up?") from None
 
 
+def check_http2(hop: Hop | None = None) -> None:
+    """Raise InputError when HTTP/2 cannot be spoken: the package is missing, or a plain proxy is in between."""
+    if importlib.util.find_spec("h2") is None:
+        raise InputError("--http2 needs the package h2: pip install 'llm-serving-observability[http2]'")
+    if hop is not None and hop.proxy is not None and not hop.endpoint.tls:
+        raise InputError("--http2 through --proxy needs an https target: a proxy passes plain HTTP/2 on as HTTP/1.1")
+
+
 def tokenizer_of(path: str | None) -> Callable[[str], int] | None:
     """Return a function that counts tokens with a tokenizer.json. Raises InputError."""
     if path is None:
         return None
-    import importlib
-
     try:
         module: Any = importlib.import_module("tokenizers")
     except ImportError:

@@ -13,9 +13,14 @@ import ssl
 import struct
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from obs_exporter.probe.request import Endpoint
+
+if TYPE_CHECKING:
+    from obs_exporter.probe.http2 import ClientLayer
 
 _SO_TIMESTAMPNS = 35
 """Linux's number on x86-64, arm64 and riscv64 (include/uapi/asm-generic/socket.h); Python has no name for it."""
@@ -92,11 +97,15 @@ def resolve(host: str, port: int) -> Address:
 
 
 class Transport:
-    """A connection being opened, open, or closed. Reads and writes never wait."""
+    """A connection being opened, open, or closed. Reads and writes never wait.
+
+    ``layer`` translates between HTTP/1.1 bytes here and HTTP/2 frames there.
+    """
 
     def __init__(
-        self, family: int, address: tuple[str, int], target: Endpoint, context: ssl.SSLContext | None, tunnel: bool
-    ) -> None:
+        self, family: int, address: tuple[str, int], target: Endpoint, context: ssl.SSLContext | None, tunnel: bool,
+        layer: ClientLayer | None = None,
+    ) -> None:  # fmt: skip
         self._socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self.fd = self._socket.fileno()
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -104,6 +113,7 @@ class Transport:
         self._read_bytes = 0
         self._out = b""
         self._tls: ssl.SSLObject | None = None
+        self._layer = layer
         self._tunnel = b""
         if tunnel:
             name = f"{target.host}:{target.port}"
@@ -187,6 +197,7 @@ class Transport:
             if self._out:
                 self.flush()
             if self._ready:
+                self._check_protocol(self._tls)
                 return
             piece = self._receive()
             if piece is None:
@@ -195,9 +206,24 @@ class Transport:
                 raise TransportError("the server closed the connection during the TLS handshake")
             self._incoming.write(piece.data)
 
+    def _check_protocol(self, tls: ssl.SSLObject) -> None:
+        if self._layer is not None and tls.selected_alpn_protocol() != "h2":
+            raise TransportError("the server does not speak HTTP/2 (ALPN chose nothing of ours): leave out --http2")
+
     def send(self, data: bytes) -> None:
         """Hand a request to the kernel, as much as it takes now; ``flush`` sends the rest. Raises TransportError."""
         self._read_bytes = 0
+        self._put(data if self._layer is None else self._through(self._layer.request, data))
+
+    def _through(self, step: Callable[[bytes], bytes], data: bytes) -> bytes:
+        from obs_exporter.probe.http2 import HTTP2Error
+
+        try:
+            return step(data)
+        except HTTP2Error as error:
+            raise TransportError(f"HTTP/2: {error}") from None
+
+    def _put(self, data: bytes) -> None:
         if self._tls is not None:
             self._tls.write(data)
             data = self._outgoing.read()
@@ -219,8 +245,17 @@ class Transport:
 
         Raises TransportError.
         """
+        piece = self._receive() if self._tls is None else self._decrypted()
+        if self._layer is None or piece is None or not piece.data:
+            return piece
+        said = self._through(self._layer.receive, piece.data)
+        if answer := self._layer.outgoing():
+            self._put(answer)
+        return Piece(said, piece.at_ns, piece.lag_ns) if said else None
+
+    def _decrypted(self) -> Piece | None:
         piece = self._receive()
-        if piece is None or self._tls is None or not piece.data:
+        if self._tls is None or piece is None or not piece.data:
             return piece
         self._incoming.write(piece.data)
         plain = []

@@ -43,7 +43,9 @@ class AnonymousTLS(TLSOptions):
 
 def server_context() -> ssl.SSLContext:
     """Return the server's side. Raises ssl.SSLError when this OpenSSL has no anonymous cipher."""
-    return _context(ssl.PROTOCOL_TLS_SERVER)
+    context = _context(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    return context
 
 
 class Seal:

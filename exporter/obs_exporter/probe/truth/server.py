@@ -19,14 +19,19 @@ import struct
 import sys
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from obs_exporter.probe.transport import ask_for_stamps, receive
 from obs_exporter.probe.truth.behaviours import BEHAVIOURS, FAULTS, Profile, Script
 from obs_exporter.probe.truth.seal import Seal, server_context
 
+if TYPE_CHECKING:
+    from obs_exporter.probe.http2 import ServerLayer
+
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _ID = re.compile(rb"\r\nx-request-id: *([^\r]*)", re.IGNORECASE)
 _MODEL = re.compile(rb'"model": *"([^"]*)"')
+_HTTP2 = b"PRI * HTTP/2"
 _GENERATE = re.compile(rb"^POST [^ ]*/v2/models/([^/ ]*)/generate")
 """A search costs a tenth of reading the JSON, and hundreds of requests may come at the same moment."""
 
@@ -54,6 +59,7 @@ class _Line:
     sock: socket.socket
     stamps: bool
     seal: Seal | None = None
+    frames: ServerLayer | None = None
     buffer: bytes = b""
     out: bytes = b""
     id: str = ""
@@ -66,7 +72,7 @@ class _Line:
 
 
 class TruthServer:
-    """Listens on 127.0.0.1; ``port`` 0 lets the kernel choose. ``context`` is for TLS."""
+    """Listens on 127.0.0.1; ``port`` 0 lets the kernel choose; ``context`` is for TLS. HTTP/2 is answered in HTTP/2."""
 
     def __init__(self, plan: Plan, port: int = 0, context: ssl.SSLContext | None = None) -> None:
         self.plan = plan
@@ -131,17 +137,22 @@ class TruthServer:
         try:
             piece = receive(line.sock, 65536, line.stamps)
             data = piece.data
-            line.read_s = piece.at_ns / 1e9
         except BlockingIOError:
             return
         except OSError:
             data = b""
-        plain = data if line.seal is None or not data else self._unseal(fd, line, line.seal, data)
+        plain: bytes | None = data
+        if data and line.seal is not None:
+            plain = self._unseal(fd, line, line.seal, data)
+        if plain and (line.frames is not None or plain.startswith(_HTTP2)):
+            plain = self._unframe(fd, line, plain)
         if not data or plain is None:
             self._drop(fd, line)
             return
-        line.buffer += plain
-        self._request(fd, line)
+        if plain:  # not at what TLS and HTTP/2 say between requests
+            line.read_s = piece.at_ns / 1e9
+            line.buffer += plain
+            self._request(fd, line)
 
     def _unseal(self, fd: int, line: _Line, seal: Seal, data: bytes) -> bytes | None:
         """Return what the bytes say, None when they are no TLS; the answer to a handshake goes out."""
@@ -150,6 +161,18 @@ class TruthServer:
         except ssl.SSLError:
             return None
         return plain if not answer or self._out(fd, line, answer) else None
+
+    def _unframe(self, fd: int, line: _Line, data: bytes) -> bytes | None:
+        """Return the requests that the frames bring, None when they are no HTTP/2; what must be answered goes out."""
+        from obs_exporter.probe.http2 import HTTP2Error, ServerLayer
+
+        line.frames = line.frames or ServerLayer()
+        try:
+            requests = line.frames.take(data)
+        except HTTP2Error:
+            return None
+        answer = line.frames.outgoing()
+        return requests if not answer or self._sealed(fd, line, answer) else None
 
     def _request(self, fd: int, line: _Line) -> None:
         """Begin to answer once a whole request is there."""
@@ -236,7 +259,10 @@ class TruthServer:
         self._truth.append(json.dumps(entry | {"tokens": script.tokens}) + "\n")
 
     def _send(self, fd: int, line: _Line, data: bytes) -> bool:
-        """Send, sealed where there is TLS; return whether the connection still stands."""
+        """Send, in frames and sealed where there is HTTP/2 and TLS; return whether the connection still stands."""
+        return self._sealed(fd, line, data if line.frames is None else line.frames.give(data))
+
+    def _sealed(self, fd: int, line: _Line, data: bytes) -> bool:
         return self._out(fd, line, data if line.seal is None else line.seal.seal(data))
 
     def _out(self, fd: int, line: _Line, data: bytes) -> bool:
