@@ -7,34 +7,24 @@ What must be prompt (reading the socket, ending a request, freeing its slot) is 
 from __future__ import annotations
 
 import select
-import ssl
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from obs_exporter.probe.answer import Answer
+from obs_exporter.probe.backlog import Backlog
+from obs_exporter.probe.dial import Dialer
 from obs_exporter.probe.exchange import Exchange
 from obs_exporter.probe.http1 import HTTPError
 from obs_exporter.probe.idle import IdlePool
 from obs_exporter.probe.outcome import Ending, Outcome
 from obs_exporter.probe.request import Endpoint
-from obs_exporter.probe.transport import Address, TLSOptions, Transport, TransportError, resolve
+from obs_exporter.probe.transport import Address, TLSOptions, Transport, TransportError
 
-if TYPE_CHECKING:
-    from obs_exporter.probe.http2 import ClientLayer
-
-_DIGEST_PIECES = 16
-_DIGEST_BYTES = 32 * 1024
-_BACKLOG = 512
-"""Answers that may wait while events keep coming; beyond that they are read first, so that memory is bounded."""
 _CROSSING_NS = 10_000_000
 """A close that crossed with the request arrives within this and twice the time that the connection took to open."""
 _BATCH = 32
 """Events handled in one go: a request that ends early in a burst is then not kept from being followed by the rest."""
-_HELD_BYTES = 1024 * 1024
-"""Bytes of one answer that may wait to be read; a server that never pauses is read at once beyond that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +59,16 @@ class Client:
         on_lag: Callable[[int], None] = lambda _: None,
         address: Address | None = None,
     ) -> None:
-        self._endpoint = endpoint
         self._options = options
-        self._on_finish, self._on_free, self._on_lag = on_finish, on_free, on_lag
-        hop = options.proxy or endpoint
-        self._family, self._address = address or resolve(hop.host, hop.port)
-        self._context: ssl.SSLContext | None = options.tls.context() if endpoint.tls else None
-        self._tunnel = options.proxy is not None and endpoint.tls
-        self._layer: Callable[[], ClientLayer | None] = lambda: None
-        if options.http2:
-            self._layer = _http2_layers(endpoint.scheme, self._context)
+        self._on_free, self._on_lag = on_free, on_lag
+        self._backlog = Backlog(options.keep_text, on_finish, self._drop)
+        self._dialer = Dialer(endpoint, options.tls, options.proxy, options.http2, address)
         self._poll = select.epoll()
         # One offset for all: a wall clock that is set during a level must not stretch it.
         self._wall_s = time.time() - time.perf_counter_ns() / 1e9
         self._active: dict[int, Exchange] = {}
         self._idle = IdlePool(self._poll)
         self._deadlines: OrderedDict[Exchange, None] = OrderedDict()  # one timeout for all: in the order of their ends
-        self._work: deque[Exchange] = deque()
         self._timeout_ns = int(options.timeout_s * 1e9)
 
     @property
@@ -96,7 +79,7 @@ class Client:
     @property
     def busy(self) -> bool:
         """Whether anything is in flight or waits to be read."""
-        return bool(self._active or self._work)
+        return bool(self._active or self._backlog)
 
     def start(self, payload: bytes, tag: object) -> None:
         """Begin one request. A failure to connect ends it like any other."""
@@ -114,9 +97,7 @@ class Client:
     def _connect(self, exchange: Exchange) -> None:
         """Open a new connection for a request."""
         try:
-            transport = Transport(
-                self._family, self._address, self._endpoint, self._context, self._tunnel, self._layer()
-            )
+            transport = self._dialer.dial()
         except OSError as error:  # no file descriptor left
             self._end_unsent(exchange, f"this client: {error.strerror or error}")
             return
@@ -130,14 +111,13 @@ class Client:
 
     def poll(self, timeout_s: float) -> None:
         """Handle what is ready; when nothing is, read one answer's waiting pieces, else wait up to ``timeout_s``."""
-        if self._work:
+        if self._backlog:
             if not self.attend():
-                self._digest(self._work.popleft())
+                self._backlog.read_one()
                 return
         else:
             self._take(self._wait(timeout_s))
-        while len(self._work) > _BACKLOG:
-            self._digest(self._work.popleft())
+        self._backlog.read_excess()
         if self._deadlines:
             self._expire()
 
@@ -175,8 +155,7 @@ class Client:
         """End every request in flight as cancelled, and read what has come."""
         for exchange in list(self._active.values()):
             self._end(exchange, Ending(exchange.http.status, False, Outcome.CANCELLED, "stopped by the probe"))
-        while self._work:
-            self._digest(self._work.popleft())
+        self._backlog.read_all()
 
     def close(self) -> None:
         """Close every connection."""
@@ -248,11 +227,8 @@ class Client:
             exchange.held += len(body)
         if http.done:
             self._end(exchange, Ending(http.status, True))
-        elif len(exchange.pieces) >= _DIGEST_PIECES or exchange.held > _DIGEST_BYTES:
-            self._queue(exchange)
-            if exchange.held > _HELD_BYTES:
-                self._work.remove(exchange)
-                self._digest(exchange)
+        else:
+            self._backlog.grew(exchange)
 
     def _closed(self, exchange: Exchange) -> None:
         http = exchange.http
@@ -294,7 +270,7 @@ class Client:
         exchange.ending = Ending(0, False, Outcome.CONNECT, detail)
         self._deadlines.pop(exchange, None)
         exchange.end_ns = time.perf_counter_ns()
-        self._queue(exchange)
+        self._backlog.add(exchange)
         self._on_free()
 
     def _end(self, exchange: Exchange, ending: Ending) -> None:
@@ -307,7 +283,7 @@ class Client:
             clean = ending.whole and http.keep_alive and not http.leftover and not transport.wants_write
             self._release(transport, keep=self._options.reuse and clean)
             exchange.transport = None
-        self._queue(exchange)
+        self._backlog.add(exchange)
         self._on_free()
 
     def _expire(self) -> None:
@@ -317,35 +293,9 @@ class Client:
             detail = f"not finished within {self._options.timeout_s:g} s"
             self._end(exchange, Ending(exchange.http.status, False, Outcome.TIMEOUT, detail))
 
-    def _queue(self, exchange: Exchange) -> None:
-        if not exchange.queued:
-            exchange.queued = True
-            self._work.append(exchange)
-
-    def _digest(self, exchange: Exchange) -> None:
-        """Read the pieces of an answer that wait, and hand over an exchange that has ended."""
-        exchange.queued = False
-        if exchange.answer is None:
-            exchange.answer = Answer(exchange.http.headers.get("content-type", ""), self._options.keep_text)
-        for at_ns, body in exchange.pieces:
-            exchange.answer.feed(at_ns, body)
-        exchange.pieces.clear()
-        exchange.held = 0
-        if exchange.ending is None and exchange.answer.endless:
-            # The connection is of no more use, and its end may never come.
-            self._end(exchange, Ending(exchange.http.status, False))
-        elif exchange.ending is not None:
-            exchange.answer.close(exchange.end_ns)
-            self._on_finish(exchange)
-
-
-def _http2_layers(scheme: str, context: ssl.SSLContext | None) -> Callable[[], ClientLayer]:
-    """Return what makes the HTTP/2 side of a new connection; TLS then offers nothing else."""
-    from obs_exporter.probe.http2 import ClientLayer
-
-    if context is not None:
-        context.set_alpn_protocols(["h2"])
-    return lambda: ClientLayer(scheme)
+    def _drop(self, exchange: Exchange) -> None:
+        """Give up an answer without an end: the connection is of no more use, and its end may never come."""
+        self._end(exchange, Ending(exchange.http.status, False))
 
 
 def _crossed(exchange: Exchange) -> bool:

@@ -1,8 +1,6 @@
-"""One non-blocking connection, plain or TLS, and when the kernel received what it brings. The only socket code.
+"""One non-blocking connection, plain or TLS, HTTP/1.1 or HTTP/2. The only socket code of the client.
 
-The kernel stamps each received segment when asked to (SO_TIMESTAMPNS, Linux): the time a piece arrived does not depend
-on when this process came to read it. TCP merges queued segments and keeps the last stamp, so a late read may report a
-later time than the first token's; the caller counts those.
+What it reads carries the time at which the kernel received it (``stamps``).
 """
 
 from __future__ import annotations
@@ -10,23 +8,16 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-import struct
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from obs_exporter.probe.request import Endpoint
+from obs_exporter.probe.stamps import Piece, ask_for_stamps, receive
 
 if TYPE_CHECKING:
     from obs_exporter.probe.http2 import ClientLayer
 
-_SO_TIMESTAMPNS = 35
-"""Linux's number on x86-64, arm64 and riscv64 (include/uapi/asm-generic/socket.h); Python has no name for it."""
-_CMSG_TYPES = frozenset({35, 64})  # SCM_TIMESTAMPNS with a 32 or 64 bit time, as 64 bit machines answer
-_TIMESPEC = struct.Struct("@qq")
-_MAX_LAG_NS = 60_000_000_000
 _MAX_TUNNEL_ANSWER = 64 * 1024
 _FIRST_READ = 512
 _READ = 16384
@@ -61,17 +52,6 @@ class TLSOptions:
             raise TransportError(f"TLS files cannot be used ({name}): {error}") from None
         context.set_alpn_protocols(["http/1.1"])
         return context
-
-
-class Piece:
-    """Bytes read at once: ``at_ns`` is their arrival on the monotonic clock, ``lag_ns`` the time until the read."""
-
-    __slots__ = ("at_ns", "data", "lag_ns")
-
-    def __init__(self, data: bytes, at_ns: int, lag_ns: int) -> None:
-        self.data = data
-        self.at_ns = at_ns
-        self.lag_ns = lag_ns
 
 
 Address = tuple[int, tuple[str, int]]
@@ -295,35 +275,6 @@ class Transport:
     def close(self) -> None:
         """Close the socket; errors of a connection that is gone anyway do not matter."""
         self._socket.close()
-
-
-def ask_for_stamps(sock: socket.socket) -> bool:
-    """Ask the kernel to stamp what this socket receives; return whether it will."""
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-    except OSError:
-        return False
-    return True
-
-
-def receive(sock: socket.socket, size: int, stamps: bool) -> Piece:
-    """Read once, with the kernel's time where it gives one. Raises OSError as the socket does."""
-    if stamps:
-        data, ancillary, _, _ = sock.recvmsg(size, 64)
-    else:
-        data, ancillary = sock.recv(size), []
-    # The wall clock first: whatever comes between the two clocks makes a time longer, never shorter than the truth.
-    wall = time.time_ns()
-    now = time.perf_counter_ns()
-    for level, kind, value in ancillary:
-        if level == socket.SOL_SOCKET and kind in _CMSG_TYPES and len(value) >= 16:
-            seconds, nanoseconds = _TIMESPEC.unpack_from(value)
-            lag = wall - (seconds * 1_000_000_000 + nanoseconds)
-            if 0 <= lag < _MAX_LAG_NS:  # outside: the wall clock was set in between
-                return Piece(data, now - lag, lag)
-    return Piece(data, now, 0)
 
 
 def _reason(error: OSError) -> str:

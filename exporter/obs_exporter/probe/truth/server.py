@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from obs_exporter.probe.transport import ask_for_stamps, receive
+from obs_exporter.probe.stamps import ask_for_stamps, receive
 from obs_exporter.probe.truth.behaviours import BEHAVIOURS, FAULTS, Profile, Script
 from obs_exporter.probe.truth.seal import Seal, server_context
 
