@@ -41,7 +41,7 @@ def _trend(metric: Metric, scenario: str, loads: Sequence[Load], design: Design)
     sides = [_unit_slopes(units, loads, metric) for units in (design.baseline, design.stack)]
     try:
         if len(sides[0]) > 1 and len(sides[1]) > 1:
-            pairs = design.paired and len(sides[0]) == len(sides[1])
+            pairs = design.paired and len(sides[0]) == len(sides[1]) == len(design.baseline)
             estimate = stats.paired(*sides) if pairs else stats.welch(*sides)
         else:
             xs, ys = [], []

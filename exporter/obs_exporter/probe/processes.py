@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -51,7 +51,9 @@ def run_processes(
     files = [folder / f"shard-{i}.json" for i in range(count)]
     try:
         with _started([_command(arguments, i, count, run_id, folder, files[i]) for i in range(count)]) as shards:
-            _follow(shards, [_Tail(requests_path(file)) for file in files], stop, heard)
+            with ExitStack() as open_files:
+                tails = [open_files.enter_context(closing(_Tail(requests_path(file)))) for file in files]
+                _follow(shards, tails, stop, heard)
             complaints = _complaints(shards)
         written = [file for file in files if file.exists()]
         result = merge_files(written, output, say) if written else None
@@ -157,3 +159,8 @@ class _Tail:
                 heard(Record.from_json(json.loads(line)))
             except ValueError as error:
                 raise ResultError(f"{self._path}: {error}") from None
+
+    def close(self) -> None:
+        """Leave the file."""
+        if self._file is not None:
+            self._file.close()
