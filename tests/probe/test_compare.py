@@ -187,6 +187,9 @@ def test_levels_that_cannot_be_compared(change: dict[str, Any], words: str) -> N
     found = only(compare([result({8: [100.0]})], [stack]))
     assert found.verdict is Verdict.NOT_COMPARABLE
     assert words in found.reason
+    if "client_limited" in change:
+        assert found.baseline == pytest.approx(100.0)
+        assert (found.stack, found.effect) == (None, None)
 
 
 def test_goodput_that_never_varies_gets_exact_bounds() -> None:
@@ -268,6 +271,13 @@ def test_diagnose_with_repeats_uses_their_spread() -> None:
     assert found.where is Where.ENGINE
     assert found.stack is not None
     assert found.stack.low is not None
+
+
+def test_nothing_is_shown_as_minus_nothing() -> None:
+    found = compare([result({8: [100.0, 100.001]})], [result({8: [100.0, 100.0]})])
+    text = render_document(comparison_document(found, "a", "b", {}), "text")
+    assert "+0.0%" in text
+    assert "-0.0" not in text
 
 
 def open_loop(waits: list[float], scheduled: bool = True, rate: float = 4.0, **target: Any) -> dict[str, Any]:

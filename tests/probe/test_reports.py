@@ -184,6 +184,27 @@ def test_charts() -> None:
     assert [nice_step(span, 6) for span in (6, 7, 0.5, 1234)] == [1, 2, 0.1, 500]
 
 
+def test_an_slo_far_from_every_ttft_leaves_the_curves_their_width() -> None:
+    fast = level(1, ttft_s={"n": 3, "curve": [0.01, 0.02, 0.03]})
+    page = render(result(fast), "html")
+    assert "the SLO of 0.5 s is further right" in page
+    assert 'class="mark"' not in page
+    xs = [float(point.split(",")[0]) for point in re.findall(r'points="([^"]+)"', page)[-1].split()]
+    assert max(xs) - min(xs) > 250
+    near = render(result(level(1, ttft_s={"n": 3, "curve": [0.1, 0.2, 0.3]})), "html")
+    assert 'class="mark"' in near
+    assert "further right" not in near
+
+
+def test_a_long_name_in_a_legend_is_cut_in_the_middle() -> None:
+    name = "begin" + "x" * 200 + "end"
+    drawing = ET.fromstring(svg(Chart("c", "x", "y", (Line(name, ((1.0, 1.0), (2.0, 2.0))),))))  # noqa: S314
+    shown = [text for text in drawing.iter("text") if list(text)]
+    assert [(text[0].text, len(text[0].tail or "")) for text in shown] == [(name, 63)]
+    assert (shown[0][0].tail or "").startswith("beginx")
+    assert (shown[0][0].tail or "").endswith("xend")
+
+
 @pytest.mark.parametrize(
     ("stack", "stack_version", "engine", "generation"),
     [

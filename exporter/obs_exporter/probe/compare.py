@@ -13,7 +13,14 @@ from enum import StrEnum
 from typing import Any
 
 from obs_exporter.probe import stats
-from obs_exporter.probe.comparable import Mismatch, cannot_say, level_obstacle, mismatches, slo_obstacle
+from obs_exporter.probe.comparable import (
+    Mismatch,
+    cannot_say,
+    client_obstacle,
+    level_obstacle,
+    mismatches,
+    slo_obstacle,
+)
 from obs_exporter.probe.compare_design import METRICS, Design, Metric, counted_from, design_of, unit_values
 from obs_exporter.probe.compare_trend import Trend, trends_of
 from obs_exporter.probe.report.levels import Load
@@ -165,7 +172,7 @@ def _finding(metric: Metric, load: Load, design: Design, terms: _Terms) -> Findi
     )
     obstacle = terms.obstacle(metric, runs)
     if obstacle:
-        return replace(base, verdict=Verdict.NOT_COMPARABLE, reason=obstacle)
+        return _not_comparable(base, obstacle, runs)
     if len(a) < 2 or len(b) < 2:
         return _single(base, difference, terms.noise)
     # Pairs are pairs of runs: where one run lacks the number, the others may no longer stand opposite their own.
@@ -174,6 +181,15 @@ def _finding(metric: Metric, load: Load, design: Design, terms: _Terms) -> Findi
     if estimate.error <= _ROUNDING * max(1.0, *map(abs, (*a, *b))):
         return _constant(base, runs, terms.margin)
     return _estimated(base, estimate, (len(a), len(b)))
+
+
+def _not_comparable(base: Finding, reason: str, runs: tuple[list[dict[str, Any]], ...]) -> Finding:
+    """Return the finding without a verdict on the two; a number that the client limits is not shown as the server's."""
+    found = replace(base, verdict=Verdict.NOT_COMPARABLE, reason=reason)
+    left, right = (bool(client_obstacle(side)) for side in runs)
+    if not (left or right):
+        return found
+    return replace(found, baseline=None if left else base.baseline, stack=None if right else base.stack, effect=None)
 
 
 def band(noise: Noise, metric: Metric, load: Load) -> tuple[float, str] | None:

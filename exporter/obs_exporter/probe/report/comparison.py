@@ -58,7 +58,8 @@ def _value(value: float | None, form: str) -> str:
 
 
 def _change(value: float, share: bool) -> str:
-    return f"{value * 100:+.1f} points" if share else f"{value:+.1%}"
+    text = f"{value * 100:+.1f} points" if share else f"{value:+.1%}"
+    return text.replace("-0.0", "+0.0") if text.startswith(("-0.0 ", "-0.0%")) else text
 
 
 def _charts(comparison: Comparison, baseline: str, stack: str) -> list[Chart]:
