@@ -273,6 +273,19 @@ def test_diagnose_with_repeats_uses_their_spread() -> None:
     assert found.stack.low is not None
 
 
+def test_a_level_that_cannot_be_compared_is_in_no_trend() -> None:
+    """Three levels of a flat ratio, and a fourth at which the client, not the stack, is slow."""
+    base, stack = ({slots: [speed * slots] for slots in (1, 2, 4, 8)} for speed in (100.0, 90.0))
+    stack[2] = [90.1 * 2]
+    behind = result(stack | {8: [90.0]})
+    (trend,) = compare([result(base)], [behind]).trends
+    assert trend.per_doubling < -0.2
+    behind["levels"][-1] |= {"client_limited": True, "client": {"limited": "busy"}}
+    (trend,) = compare([result(base)], [behind]).trends
+    assert trend.per_doubling == pytest.approx(0.0, abs=1e-3)
+    assert "no trend" in trend.words
+
+
 def test_nothing_is_shown_as_minus_nothing() -> None:
     found = compare([result({8: [100.0, 100.001]})], [result({8: [100.0, 100.0]})])
     text = render_document(comparison_document(found, "a", "b", {}), "text")

@@ -85,6 +85,14 @@ def test_a_limited_level_shows_no_number_of_the_server() -> None:
     assert "99% of a core" in text
 
 
+def test_a_calibration_without_a_number_is_not_called_none() -> None:
+    failed = level(8, client={"calibrated": True, "ttft_error_p99_s": None, "limited": "8 of 8 failed"})
+    text = render(result(failed, level(64, client={"calibrated": False, "ttft_error_p99_s": None})), "text")
+    rows = [line for line in text.splitlines() if line.startswith("short c=")]
+    assert rows[0].endswith("calibration failed")
+    assert rows[1].endswith("not calibrated")
+
+
 def test_a_limited_level_is_marked_in_the_ttft_chart() -> None:
     limited = level(64, client_limited=True, client={"ttft_error_p99_s": 0.2, "limited": "slow"})
     text = render(result(level(1), limited), "html")

@@ -108,7 +108,8 @@ def compare(
         row = [_finding(metric, load, design, terms) for load in loads]
         findings += _adjusted([one for one in row if one is not None], margin)
     remarks += _schedule_remarks(findings)
-    trends = () if refused else tuple(trends_of(design, loads))
+    sound = {(one.metric.id, one.load) for one in findings if one.verdict is not Verdict.NOT_COMPARABLE}
+    trends = tuple(trends_of(design, loads, sound))
     return Comparison(tuple(findings), trends, design.words, refused, tuple(dict.fromkeys(remarks)), margin)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +24,17 @@ class Trend:
     words: str
 
 
-def trends_of(design: Design, loads: Sequence[Load]) -> list[Trend]:
-    """Return the trend of every ratio over each scenario's closed-loop levels, where three levels or runs allow it."""
+def trends_of(design: Design, loads: Sequence[Load], sound: Container[tuple[str, Load]]) -> list[Trend]:
+    """Return the trend of every ratio over each scenario's closed-loop levels, where three levels or runs allow it.
+
+    ``sound`` holds the pairs of a number's id and a load that can be compared; the others are in no trend.
+    """
     found = []
     for scenario in sorted({load[0] for load in loads if load[1]}):
         own = [load for load in loads if load[0] == scenario and load[1]]
         for metric in METRICS:
-            trend = None if metric.share else _trend(metric, scenario, own, design)
+            usable = [load for load in own if (metric.id, load) in sound]
+            trend = None if metric.share else _trend(metric, scenario, usable, design)
             if trend is not None:
                 found.append(trend)
     return found

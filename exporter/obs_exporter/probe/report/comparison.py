@@ -31,8 +31,8 @@ def comparison_document(comparison: Comparison, baseline: str, stack: str, noise
             "Growth with load: change of the ratio per doubling of concurrency",
             ("number", "per doubling", "95 % interval", "reading"),
             tuple(
-                (f"{trend.scenario}: {trend.metric.name}", f"{trend.per_doubling:+.1%}",
-                 f"{trend.low:+.1%} .. {trend.high:+.1%}", trend.words)
+                (f"{trend.scenario}: {trend.metric.name}", _change(trend.per_doubling, False),
+                 f"{_change(trend.low, False)} .. {_change(trend.high, False)}", trend.words)
                 for trend in comparison.trends
             ),
         ))  # fmt: skip

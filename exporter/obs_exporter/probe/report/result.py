@@ -79,7 +79,7 @@ def _main_table(loads: dict[Load, list[dict[str, Any]]]) -> Table:
         sound = [level for level in levels if not level.get("client_limited")]
         counts = (load_name(load), str(len(levels)), str(sum(level.get("requests") or 0 for level in levels)))
         error = median_of(levels, "client", "ttft_error_p99_s")
-        tail = f"{error * 1e3:.2f} ms" if error is not None else "not calibrated"
+        tail = f"{error * 1e3:.2f} ms" if error is not None else _not_measured(levels)
         if levels and not sound:
             rows.append((*counts, LIMITED, *["-"] * 6, tail))
             continue
@@ -94,6 +94,11 @@ def _main_table(loads: dict[Load, list[dict[str, Any]]]) -> Table:
             _number(median_of(sound, *e2e, "p95"), ".3f"), tail,
         ))  # fmt: skip
     return Table("Levels (seconds; medians over runs)", columns, tuple(rows))
+
+
+def _not_measured(levels: Sequence[dict[str, Any]]) -> str:
+    tried = any((level.get("client") or {}).get("calibrated") for level in levels)
+    return "calibration failed" if tried else "not calibrated"
 
 
 def _pooled_goodput(levels: Sequence[dict[str, Any]]) -> float | None:
