@@ -210,6 +210,40 @@ def test_a_line_with_a_wrong_value_is_damaged(tmp_path: Path, change: dict[str, 
     assert (damage.count, damage.lines) == (1, [2])
 
 
+@given(st.lists(st.binary(max_size=20) | st.just(b"{}"), max_size=5))
+def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
+    path = tmp_path_factory.mktemp("x") / "x.jsonl"
+    record = json.dumps(some_records(1, 7)[0].to_json()).encode()
+    path.write_bytes(b"\n".join([*lines, record, *lines]))
+    damage = Damage()
+    assert [found.index for found in read_records(path, damage)] == [0]
+    assert damage.count <= 2 * path.read_bytes().count(b"\n")
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    if lines:
+        with pytest.raises(ResultError, match="none of its"):
+            list(read_records(path))
+    else:
+        assert list(read_records(path)) == []
+
+
+EXTREMES = (0, 1, -1, 2**62, -(2**62), 1e308, -1e308, 5e-324, 0.0)
+
+
+@given(st.data())
+def test_any_number_in_a_line_gives_a_sound_file(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
+    folder = tmp_path_factory.mktemp("x")
+    path = write_shard(folder, 0, 1, some_records(4, 7))
+    lines = requests_path(path).read_text().splitlines()
+    numbers = [key for key, value in json.loads(lines[1]).items() if isinstance(value, int | float)]
+    for i in (1, 2):
+        changed = {data.draw(st.sampled_from(numbers)): data.draw(st.sampled_from(EXTREMES))}
+        lines[i] = json.dumps(json.loads(lines[i]) | changed)
+    requests_path(path).write_text("\n".join(lines) + "\n")
+    merged = merge_files([path], folder / "all.json")
+    assert 2 <= sum(level["requests"] for level in merged["levels"]) <= 4
+    json.loads((folder / "all.json").read_text(), parse_constant=pytest.fail)
+
+
 def test_fields_of_a_newer_version_and_nulls_are_no_damage(tmp_path: Path) -> None:
     record = some_records(1, 7)[0]
     line = json.dumps(record.to_json() | {"newer": 1, "detail": None, "tokens": None, "gaps_us": None})

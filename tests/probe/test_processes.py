@@ -60,7 +60,10 @@ def test_shards_end_when_their_parent_is_killed_and_can_be_merged(truth_server: 
     finally:
         process.kill()
         process.wait()
-    assert wait_for(lambda: not shards_of(tmp_path), 10)
+    ended = wait_for(lambda: not shards_of(tmp_path), 10)
+    for shard in shards_of(tmp_path):
+        os.kill(shard, signal.SIGKILL)
+    assert ended
     (left,) = tmp_path.glob(".obs-probe-*")
     parts = [read_result(file) for file in sorted(left.glob("*.json"))]
     assert [part["shard"] for part in parts] == ["0/2", "1/2"]
