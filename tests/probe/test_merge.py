@@ -20,7 +20,7 @@ from obs_exporter.probe.load import Level, Stop
 from obs_exporter.probe.merge import merge_files
 from obs_exporter.probe.outcome import Outcome, Record
 from obs_exporter.probe.report import render
-from obs_exporter.probe.results import ResultError, ResultWriter, read_records
+from obs_exporter.probe.results import Damage, ResultError, ResultWriter, read_records, requests_path
 from obs_exporter.probe.shards import Rendezvous, Shard, ShardError
 from obs_exporter.probe.summary import Accumulator, LevelKey
 
@@ -170,8 +170,133 @@ def test_other_runs_are_refused(tmp_path: Path) -> None:
 def test_a_line_cut_by_a_crash_is_passed_over(tmp_path: Path) -> None:
     path = write_shard(tmp_path, 0, 1, some_records(5, 7))
     requests = tmp_path / "shard-0.requests.jsonl"
-    requests.write_text(requests.read_text()[:-30])
-    assert merge_files([path], tmp_path / "all.json")["levels"][0]["requests"] == 4
+    whole = requests.read_text()
+    requests.write_text(whole[:-30])
+    merged = merge_files([path], tmp_path / "all.json")
+    assert merged["levels"][0]["requests"] == 4
+    assert merged["partial"] is False
+    requests.write_text(whole[:-1])  # an editor took the last line's end: the request is whole
+    assert merge_files([path], tmp_path / "again.json")["levels"][0]["requests"] == 5
+
+
+DAMAGED = (
+    "\x00\x00\x00\n", "not json\n", "[1]\n", "{}\n", '{"scenario": "short"}\n', "[" * 50_000 + "\n", "\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_damaged_lines_are_left_out_counted_and_named(tmp_path: Path, damage: str) -> None:
+    path = write_shard(tmp_path, 0, 1, some_records(10, 7))
+    lines = requests_path(path).read_text().splitlines(keepends=True)
+    requests_path(path).write_text("".join([*lines[:3], damage, *lines[3:8], damage, *lines[8:]]))
+    merged = merge_files([path], tmp_path / "all.json")
+    assert merged["levels"][0]["requests"] == 10
+    assert merged["partial"] is True
+    assert "shard-0.requests.jsonl: 2 damaged lines left out (line 4, 10)" in merged["partial_reason"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"ttft_s": "abc"}, {"ttft_s": True}, {"tokens": -1}, {"tokens": 1.5}, {"gaps_us": [1, "x"]}, {"outcome": "fine"},
+     {"concurrency": None}, {"rate": 2.0}, {"e2e_s": float("nan")}, {"good": 1}, {"started_at": None}],
+)  # fmt: skip
+def test_a_line_with_a_wrong_value_is_damaged(tmp_path: Path, change: dict[str, Any]) -> None:
+    path = write_shard(tmp_path, 0, 1, some_records(3, 7))
+    lines = requests_path(path).read_text().splitlines()
+    lines[1] = json.dumps(json.loads(lines[1]) | change)
+    requests_path(path).write_text("\n".join(lines) + "\n")
+    damage = Damage()
+    assert [record.index for record in read_records(requests_path(path), damage)] == [0, 2]
+    assert (damage.count, damage.lines) == (1, [2])
+
+
+@given(st.lists(st.binary(max_size=20) | st.just(b"{}"), max_size=5))
+def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
+    path = tmp_path_factory.mktemp("x") / "x.jsonl"
+    record = json.dumps(some_records(1, 7)[0].to_json()).encode()
+    path.write_bytes(b"\n".join([*lines, record, *lines]))
+    damage = Damage()
+    assert [found.index for found in read_records(path, damage)] == [0]
+    assert damage.count <= 2 * path.read_bytes().count(b"\n")
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    if lines:
+        with pytest.raises(ResultError, match="none of its"):
+            list(read_records(path))
+    else:
+        assert list(read_records(path)) == []
+
+
+EXTREMES = (0, 1, -1, 2**62, -(2**62), 1e308, -1e308, 5e-324, 0.0)
+
+
+@given(st.data())
+def test_any_number_in_a_line_gives_a_sound_file(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
+    folder = tmp_path_factory.mktemp("x")
+    path = write_shard(folder, 0, 1, some_records(4, 7))
+    lines = requests_path(path).read_text().splitlines()
+    numbers = [key for key, value in json.loads(lines[1]).items() if isinstance(value, int | float)]
+    for i in (1, 2):
+        changed = {data.draw(st.sampled_from(numbers)): data.draw(st.sampled_from(EXTREMES))}
+        lines[i] = json.dumps(json.loads(lines[i]) | changed)
+    requests_path(path).write_text("\n".join(lines) + "\n")
+    merged = merge_files([path], folder / "all.json")
+    assert 2 <= sum(level["requests"] for level in merged["levels"]) <= 4
+    json.loads((folder / "all.json").read_text(), parse_constant=pytest.fail)
+
+
+def test_fields_of_a_newer_version_and_nulls_are_no_damage(tmp_path: Path) -> None:
+    record = some_records(1, 7)[0]
+    line = json.dumps(record.to_json() | {"newer": 1, "detail": None, "tokens": None, "gaps_us": None})
+    (tmp_path / "x.jsonl").write_text(line + "\n")
+    (found,) = read_records(tmp_path / "x.jsonl")
+    assert (found.ttft_s, found.detail, found.tokens, found.gaps_us) == (record.ttft_s, "", 0, ())
+
+
+def test_only_a_file_without_any_readable_line_is_an_error(tmp_path: Path) -> None:
+    path = write_shard(tmp_path, 0, 1, some_records(3, 7))
+    requests_path(path).write_text("\x00\n" * 7)
+    with pytest.raises(ResultError, match="none of its 7 lines is a request"):
+        merge_files([path], tmp_path / "all.json")
+    assert not (tmp_path / "all.json").exists()
+    requests_path(path).write_text("")
+    assert merge_files([path], tmp_path / "all.json")["levels"] == []
+
+
+def test_many_damaged_lines_are_named_by_the_first(tmp_path: Path) -> None:
+    path = write_shard(tmp_path, 0, 1, some_records(3, 7))
+    with requests_path(path).open("a") as file:
+        file.write("x\n" * 30)
+    reason = merge_files([path], tmp_path / "all.json")["partial_reason"]
+    assert "30 damaged lines left out (line 4, 5, 6, 7, 8, ...)" in reason
+
+
+def test_the_report_of_a_killed_run_names_its_damaged_lines(tmp_path: Path) -> None:
+    path = write_shard(tmp_path, 0, 1, some_records(20, 7))
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps(data | {"levels": [], "partial": True, "partial_reason": "was killed"}))
+    text = requests_path(path).read_text().replace('"index":4,', '"index":,', 1)
+    requests_path(path).write_text(text)
+    shown = CliRunner().invoke(main, ["report", str(path)])
+    assert shown.exit_code == 0, shown.output
+    assert "PARTIAL RESULT: was killed; shard-0.requests.jsonl: 1 damaged line left out (line 5)" in shown.output
+    assert "computed from the 19 requests" in shown.output
+    merged = merge_files([path], tmp_path / "all.json")
+    assert merged["partial_reason"].count("damaged") == 1
+
+
+def test_numbers_without_requests_are_not_merged(tmp_path: Path) -> None:
+    path = write_shard(tmp_path, 0, 1, some_records(3, 7))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"requests_file": None}))
+    with pytest.raises(ResultError, match="has no requests file"):
+        merge_files([path], tmp_path / "all.json")
+
+
+def test_a_merged_result_beside_its_shards_is_no_shard(tmp_path: Path) -> None:
+    write_shard(tmp_path, 0, 1, some_records(3, 7))
+    for _ in range(3):
+        done = CliRunner().invoke(main, ["merge", str(tmp_path), "--output", str(tmp_path / "all.json")])
+        assert done.exit_code == 0, done.output
+    assert (tmp_path / "all.2.json").exists()
 
 
 def test_merge_command(tmp_path: Path) -> None:

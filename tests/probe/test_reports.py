@@ -85,6 +85,14 @@ def test_a_limited_level_shows_no_number_of_the_server() -> None:
     assert "99% of a core" in text
 
 
+def test_a_calibration_without_a_number_is_not_called_none() -> None:
+    failed = level(8, client={"calibrated": True, "ttft_error_p99_s": None, "limited": "8 of 8 failed"})
+    text = render(result(failed, level(64, client={"calibrated": False, "ttft_error_p99_s": None})), "text")
+    rows = [line for line in text.splitlines() if line.startswith("short c=")]
+    assert rows[0].endswith("calibration failed")
+    assert rows[1].endswith("not calibrated")
+
+
 def test_a_limited_level_is_marked_in_the_ttft_chart() -> None:
     limited = level(64, client_limited=True, client={"ttft_error_p99_s": 0.2, "limited": "slow"})
     text = render(result(level(1), limited), "html")
@@ -182,6 +190,27 @@ def test_charts() -> None:
     assert svg(Chart("c", "x", "y", (Line("l", ()),))) == "<p>nothing to draw</p>"
     assert "nan" not in svg(Chart("c", "x", "y", (Line("l", ((8.0, 0.0),)),)))
     assert [nice_step(span, 6) for span in (6, 7, 0.5, 1234)] == [1, 2, 0.1, 500]
+
+
+def test_an_slo_far_from_every_ttft_leaves_the_curves_their_width() -> None:
+    fast = level(1, ttft_s={"n": 3, "curve": [0.01, 0.02, 0.03]})
+    page = render(result(fast), "html")
+    assert "the SLO of 0.5 s is further right" in page
+    assert 'class="mark"' not in page
+    xs = [float(point.split(",")[0]) for point in re.findall(r'points="([^"]+)"', page)[-1].split()]
+    assert max(xs) - min(xs) > 250
+    near = render(result(level(1, ttft_s={"n": 3, "curve": [0.1, 0.2, 0.3]})), "html")
+    assert 'class="mark"' in near
+    assert "further right" not in near
+
+
+def test_a_long_name_in_a_legend_is_cut_in_the_middle() -> None:
+    name = "begin" + "x" * 200 + "end"
+    drawing = ET.fromstring(svg(Chart("c", "x", "y", (Line(name, ((1.0, 1.0), (2.0, 2.0))),))))  # noqa: S314
+    shown = [text for text in drawing.iter("text") if list(text)]
+    assert [(text[0].text, len(text[0].tail or "")) for text in shown] == [(name, 63)]
+    assert (shown[0][0].tail or "").startswith("beginx")
+    assert (shown[0][0].tail or "").endswith("xend")
 
 
 @pytest.mark.parametrize(

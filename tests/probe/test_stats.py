@@ -132,3 +132,19 @@ def test_what_cannot_be_computed_is_refused(call: object) -> None:
     assert callable(call)
     with pytest.raises(ValueError):
         call()
+
+
+WELCH_P, WELCH_DF, WELCH_CI = 0.4049273483645311, 3.213387948987471, (-0.756760197046132, 0.3967601970461325)
+PAIRED_P, PAIRED_CI = 0.4338519001393958, (-0.8155603697398507, 0.4555603697398508)
+TOST_P = 0.09068311377357617
+FIRST, SECOND = [4.6, 4.71, 4.55, 4.66], [4.2, 4.6, 4.9, 4.1]
+
+
+def test_welch_and_pairs_against_another_implementation() -> None:
+    """What scipy 1.17.1's ttest_ind(equal_var=False) and ttest_rel give for these logarithms."""
+    welch, paired = stats.welch(FIRST, SECOND), stats.paired(FIRST, SECOND)
+    assert (welch.p, welch.df) == pytest.approx((WELCH_P, WELCH_DF), rel=1e-9)
+    assert welch.interval() == pytest.approx(WELCH_CI, rel=1e-9)
+    assert paired.p == pytest.approx(PAIRED_P, rel=1e-9)
+    assert paired.interval() == pytest.approx(PAIRED_CI, rel=1e-9)
+    assert welch.p_equivalent(-0.5, 0.5) == pytest.approx(TOST_P, rel=1e-9)

@@ -15,15 +15,26 @@ class InputError(click.ClickException):
     exit_code = 2
 
 
+def say(text: str) -> None:
+    """Tell the user something on standard error."""
+    click.echo(text, err=True)
+
+
 def write_output(text: str, output: str | None) -> None:
-    """Write a result to a file, or to standard output. Raises InputError."""
+    """Write a report to a file, or to standard output; a file that holds measurements is refused. Raises InputError."""
     if output is None or output == "-":
         click.echo(text, nl=not text.endswith("\n"))
         return
+    from obs_exporter.probe.aside import refuse_results
+    from obs_exporter.probe.results import ResultError
+
     try:
+        refuse_results(Path(output))
         path = Path(output)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+    except ResultError as error:
+        raise InputError(str(error)) from None
     except OSError as error:
         raise InputError(f"{output}: cannot be written: {error.strerror}") from None
 
@@ -32,9 +43,11 @@ def printed(*formats: str, example: str, file: str) -> Callable[[Callable[..., N
     """Return the options ``--format`` and ``--output`` of a command that shows a report; text is the default."""
 
     def options(command: Callable[..., None]) -> Callable[..., None]:
-        command = click.option("--output", help=f"The file to write, for example {file}. Default: standard output.")(
-            command
-        )
+        command = click.option(
+            "--output",
+            help=f"The file to write, for example {file}; an older report there is replaced, a result or requests file"
+            " never. Default: standard output.",
+        )(command)
         return click.option(
             "--format", "output_format", type=click.Choice(formats), default="text", show_default=True,
             help=f"How to print, for example {example}.",

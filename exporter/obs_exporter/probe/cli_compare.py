@@ -53,9 +53,18 @@ def read_side(text: str) -> list[dict[str, Any]]:
     if not paths:
         raise InputError(f"{text}: no result file (*.json) in it")
     try:
-        return [read_whole(path) for path in paths]
+        found = [read_whole(path) for path in paths]
     except ResultError as error:
         raise InputError(str(error)) from None
+    seen: dict[object, Path] = {}
+    for path, one in zip(paths, found, strict=True):
+        if (one.get("shard") or "0/1").partition("/")[2] != "1":
+            raise InputError(f"{path}: shard {one['shard']} of a run: join its shards first with obs-probe merge")
+        run = one.get("run_id") or path.resolve()
+        if run in seen:
+            raise InputError(f"{path}: the same run as {seen[run]}: a run counts once")
+        seen[run] = path
+    return found
 
 
 def _name(results: list[dict[str, Any]], fallback: str) -> str:
@@ -102,6 +111,8 @@ def compare_command(
     sides = read_side(baseline), read_side(stack)
     bands = parse_noise(noise)
     found = compare(*sides, margin=margin, noise=bands, allow_version_mismatch=allow_version_mismatch)
+    if not found.findings and found.refused:
+        raise InputError("not comparable: " + "; ".join(one.text for one in found.refused))
     if not found.findings:
         raise InputError("the two sides have no level in common: run both with the same scenarios and loads")
     names = _name(sides[0], baseline), _name(sides[1], stack)
@@ -172,17 +183,21 @@ def diagnose_command(
 
     Example: obs-probe diagnose --bare bare16.json bare64.json --stack ray16.json ray64.json
     """
-    from obs_exporter.probe.diagnose import Where, diagnose
+    from obs_exporter.probe.diagnose import Where, diagnose, obstacles
     from obs_exporter.probe.report import render_document
     from obs_exporter.probe.report.comparison import diagnosis_document, diagnosis_json
 
-    found = diagnose((_pick(bare[0]), _pick(bare[1])), (_pick(stack[0]), _pick(stack[1])), parse_noise(noise))
+    sides = (_pick(bare[0]), _pick(bare[1])), (_pick(stack[0]), _pick(stack[1]))
+    refused, unknown = obstacles(*sides)
+    if refused:
+        raise InputError("not comparable: " + "; ".join(refused))
+    found = diagnose(*sides, parse_noise(noise))
     if not found:
         raise InputError("the four results have no level in common: pick one of each with FILE@CONCURRENCY")
     if output_format == "json":
-        text = json.dumps(diagnosis_json(found), indent=1)
+        text = json.dumps(diagnosis_json(found, unknown), indent=1)
     else:
-        text = render_document(diagnosis_document(found), output_format)
+        text = render_document(diagnosis_document(found, unknown), output_format)
     write_output(text, output)
     bad = {Where.LAYER} if fail_on == "layer-bound" else {Where.LAYER, Where.UNDECIDED}
     if fail_on != "none" and any(one.where in bad for one in found):

@@ -59,8 +59,9 @@ OUTPUT: tuple[Option, ...] = (
         "--output",
         type=click.Path(dir_okay=False),
         help=(
-            "The result file, for example results/x.json; requests go to results/x.requests.jsonl. Default: "
-            "obs-probe-TIME.json."
+            "The result file, for example results/x.json; requests go to results/x.requests.jsonl. A result that is"
+            " there already is kept: both files move to x.1.json and x.1.requests.jsonl (or the next free number). A"
+            " file that is no result is left alone, and the run refused. Default: obs-probe-TIME.json."
         ),
     ),
     click.option("--listen", help="Serve /metrics there during the run, for example 127.0.0.1:9109."),
@@ -68,7 +69,10 @@ OUTPUT: tuple[Option, ...] = (
     click.option(
         "--textfile",
         type=click.Path(dir_okay=False),
-        help=("Write the metrics there at the end, for node_exporter, for example /var/lib/node_exporter/probe.prom."),
+        help=(
+            "Write the metrics there at the end, for node_exporter, for example /var/lib/node_exporter/probe.prom. An"
+            " older file there is replaced."
+        ),
     ),
     click.option(
         "--metrics-url",
@@ -99,7 +103,10 @@ OUTPUT: tuple[Option, ...] = (
         type=click.IntRange(min=1, max=256),
         default=1,
         show_default=True,
-        help="Processes to share the load between, for example 4.",
+        help=(
+            "Processes to share the load between, for example 4. Should this process be killed, they end by themselves"
+            " and leave what they measured in .obs-probe-* beside the result: join it with obs-probe merge."
+        ),
     ),
     click.option(
         "--shard",
@@ -131,4 +138,12 @@ OUTPUT: tuple[Option, ...] = (
         help="An engine setting to compare by, for example max_num_seqs=64. May be given again.",
     ),
     click.option("--quiet", is_flag=True, help="No progress, and no report at the end."),
+    click.option(
+        "--stop-at-eof",
+        is_flag=True,
+        help=(
+            "End the run when standard input ends, and keep what has finished: for a program that starts this one with"
+            " a pipe and may die, for example --processes itself."
+        ),
+    ),
 )

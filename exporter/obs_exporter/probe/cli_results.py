@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from obs_exporter.options import FiniteRange
-from obs_exporter.probe.cli_common import InputError, pairs, printed, write_output
+from obs_exporter.probe.cli_common import InputError, pairs, printed, say, write_output
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_KEPT = "A result that is there already is kept: it moves to {}.1.json with its requests."
 
 
 @click.command("report")
@@ -34,7 +35,12 @@ def report_command(result: Path, baseline: Path | None, output_format: str, outp
 
 @click.command("merge")
 @click.argument("results", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option("--output", type=_FILE, required=True, help="The result to write, for example results/all.json.")
+@click.option(
+    "--output",
+    type=_FILE,
+    required=True,
+    help=f"The result to write, for example results/all.json. {_KEPT.format('all')}",
+)
 @click.option(
     "--wait",
     type=FiniteRange(min=0),
@@ -54,7 +60,7 @@ def merge_command(results: tuple[Path, ...], output: Path, wait: float) -> None:
     from obs_exporter.probe.results import ResultError
 
     try:
-        merged = merge_files(shard_files(results, output, wait), output)
+        merged = merge_files(shard_files(results, output, wait), output, say)
     except ResultError as error:
         raise InputError(str(error)) from None
     click.echo(render(merged, "text"), nl=False)
@@ -79,7 +85,12 @@ def merge_command(results: tuple[Path, ...], output: Path, wait: float) -> None:
 @click.option(
     "--setting", "settings", multiple=True, help="An engine setting, for example max_num_seqs=64. May be given again."
 )
-@click.option("--output", type=_FILE, required=True, help="The result to write, for example bare.json.")
+@click.option(
+    "--output",
+    type=_FILE,
+    required=True,
+    help=f"The result to write, for example bare.json. {_KEPT.format('bare')}",
+)
 def import_command(
     csv_file: Path,
     columns: tuple[str, ...],
@@ -97,6 +108,7 @@ def import_command(
     Example: obs-probe import throughput.csv --where stack=ray-serve --map concurrency=concurrency
     --map output_tokens_per_s=bare_tokens_per_s --set name=bare --output bare.json
     """
+    from obs_exporter.probe.aside import make_room
     from obs_exporter.probe.importer import import_csv
     from obs_exporter.probe.results import ResultError, write_json
 
@@ -109,6 +121,8 @@ def import_command(
             pairs(settings, "--setting"),
         )
         output.parent.mkdir(parents=True, exist_ok=True)
+        if moved := make_room(output):
+            say(moved)
         write_json(output, result)
     except ResultError as error:
         raise InputError(str(error)) from None

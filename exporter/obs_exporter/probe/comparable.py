@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,48 +25,67 @@ class Mismatch:
         return f"{self.what}: baseline {self.baseline}, stack {self.stack}"
 
 
-_TARGET = (("engine version", "engine_version", True), ("engine generation", "engine_generation", True),
-           ("model", "model", False), ("GPU", "gpu", False))  # fmt: skip
+_VERSIONS = {"engine version": "engine_version", "engine generation": "engine_generation"}
+_TARGET = _VERSIONS | {"model": "model", "GPU": "gpu"}
 _LIMITS = ("ttft_s", "e2e_s", "tpot_s")
 _LOAD = ("api", "stream", "max_tokens", "ignore_eos", "min_tokens", "temperature", "unique_prefix")
 
+Results = Sequence[dict[str, Any]]
 
-def mismatches(baseline: dict[str, Any], stack: dict[str, Any]) -> tuple[list[Mismatch], list[str]]:
-    """Return what is known to differ between two results, and what cannot be checked because a side does not say it."""
-    found, unknown = [], []
-    left, right = baseline["target"], stack["target"]
-    for what, key, version in _TARGET:
-        a, b = left.get(key), right.get(key)
-        if a is None or b is None:
-            sides = [name for name, value in (("the baseline", a), ("the stack", b)) if value is None]
-            unknown.append(f"{what} is not known of {' and '.join(sides)}: not checked")
-        elif a != b:
-            found.append(Mismatch(what, str(a), str(b), version))
-    settings = left.get("settings") or {}, right.get("settings") or {}
-    for key in sorted(set(settings[0]) | set(settings[1])):
-        a, b = settings[0].get(key), settings[1].get(key)
-        if a is None or b is None:
-            unknown.append(f"setting {key} is given for one side only: not checked")
-        elif a != b:
-            found.append(Mismatch(f"setting {key}", a, b, False))
-    loads = baseline.get("load") or {}, stack.get("load") or {}
-    if loads[0] and loads[1]:
-        found += _different("load: ", _LOAD, *loads)
+
+def mismatches(baseline: Results, stack: Results) -> tuple[list[Mismatch], list[str]]:
+    """Return what is known to differ between any of the results, and what cannot be checked: a result does not say it.
+
+    The results of one side are held against each other too: they are taken for runs of one thing.
+    """
+    found = _mixed_loops(baseline, stack)
+    unknown: list[str] = []
+    left, right = [_facts(one) for one in baseline], [_facts(one) for one in stack]
+    for what in dict.fromkeys((*_TARGET, *(key for facts in (*left, *right) for key in facts))):
+        values = _told(left, what), _told(right, what)
+        silent = [name for name, side in (("baseline", left), ("stack", right)) if any(what not in one for one in side)]
+        if len({*values[0], *values[1]}) > 1:
+            found.append(Mismatch(what, _words(values[0]), _words(values[1]), what in _VERSIONS))
+        elif silent:
+            unknown.append(f"{what} is not known of the {' and the '.join(silent)}: not checked")
+    if not any(one.get("load") for one in (*baseline, *stack)):
+        unknown.append("what was asked (max_tokens and other options) is not known of either side: not checked")
     return found, unknown
 
 
-def slo_obstacle(results: Sequence[dict[str, Any]]) -> str:
-    """Return why goodput cannot be compared over these results, or "": it is a share within limits."""
-    found = [one for other in results[1:] for one in _different("SLO ", _LIMITS, results[0]["slo"], other["slo"])]
-    return found[0].text if found else ""
+def _facts(result: dict[str, Any]) -> dict[str, str]:
+    """Return what a result says of itself that must agree; what it does not say is not in it."""
+    target, load = result["target"], result.get("load") or {}
+    told = {what: str(target[key]) for what, key in _TARGET.items() if target.get(key) is not None}
+    settings = {f"setting {key}": str(value) for key, value in sorted((target.get("settings") or {}).items())}
+    return told | settings | {f"load: {key}": str(load[key]) for key in _LOAD if key in load}
 
 
-def _different(what: str, keys: Sequence[str], left: dict[str, Any], right: dict[str, Any]) -> list[Mismatch]:
-    return [
-        Mismatch(what + key, str(left.get(key)), str(right.get(key)), False)
-        for key in keys
-        if left.get(key) != right.get(key)
+def _told(side: Sequence[dict[str, str]], what: str) -> list[str]:
+    return list(dict.fromkeys(facts[what] for facts in side if what in facts))
+
+
+def _mixed_loops(baseline: Results, stack: Results) -> list[Mismatch]:
+    """Return the mismatch of closed and open loops: their latencies mean different things."""
+    loops = [
+        sorted({"closed loop" if level.get("concurrency") else "open loop" for one in side for level in one["levels"]})
+        for side in (baseline, stack)
     ]
+    mixed = len({*loops[0], *loops[1]}) > 1
+    return [Mismatch("kind of load", _words(loops[0]), _words(loops[1]), False)] if mixed else []
+
+
+def _words(values: Iterable[object]) -> str:
+    return "/".join(map(str, values)) or "not known"
+
+
+def slo_obstacle(baseline: Results, stack: Results) -> str:
+    """Return why goodput cannot be compared over these results, or "": it is a share within limits."""
+    for key in _LIMITS:
+        left, right = (list(dict.fromkeys(one["slo"].get(key) for one in side)) for side in (baseline, stack))
+        if len({*left, *right}) > 1:
+            return Mismatch(f"SLO {key}", _words(left), _words(right), False).text
+    return ""
 
 
 def cannot_say(allowed: Sequence[Mismatch]) -> list[str]:
@@ -81,10 +100,10 @@ def cannot_say(allowed: Sequence[Mismatch]) -> list[str]:
 def level_obstacle(baseline: Sequence[dict[str, Any]], stack: Sequence[dict[str, Any]], timed: bool = False) -> str:
     """Return why the runs of one level cannot be compared, or ""; ``timed`` levels were ended by the clock."""
     for name, levels in (("baseline", baseline), ("stack", stack)):
-        limited = next((level for level in levels if level.get("client_limited")), None)
-        if limited is not None:
-            return f"{name}: limited by the client: {limited.get('client', {}).get('limited', '')}"
-    counts = [{level.get("requests") for level in levels if level.get("requests")} for levels in (baseline, stack)]
+        limited = client_obstacle(levels)
+        if limited:
+            return f"{name}: {limited}"
+    counts = [sorted({int(level["requests"]) for level in side if level.get("requests")}) for side in (baseline, stack)]
     if counts[0] and counts[1] and counts[0] != counts[1] and not timed:
         return f"requests a run differ: {_words(counts[0])} against {_words(counts[1])}"
     shares = [_failed_share(levels) for levels in (baseline, stack)]
@@ -96,8 +115,12 @@ def level_obstacle(baseline: Sequence[dict[str, Any]], stack: Sequence[dict[str,
     return ""
 
 
-def _words(counts: set[Any]) -> str:
-    return "/".join(str(count) for count in sorted(counts))
+def client_obstacle(levels: Sequence[dict[str, Any]]) -> str:
+    """Return why the numbers of one of these levels are the client's and not the server's, or ""."""
+    limited = next((level for level in levels if level.get("client_limited")), None)
+    if limited is None:
+        return ""
+    return f"limited by the client: {(limited.get('client') or {}).get('limited') or 'no reason is told'}"
 
 
 def _failed_share(levels: Sequence[dict[str, Any]]) -> float:
@@ -107,6 +130,6 @@ def _failed_share(levels: Sequence[dict[str, Any]]) -> float:
 
 
 def _hit_ratio(levels: Sequence[dict[str, Any]]) -> float | None:
-    found = [(level.get("server") or {}).get("prefix_cache_hit_ratio", {}).get("value") for level in levels]
+    found = [((level.get("server") or {}).get("prefix_cache_hit_ratio") or {}).get("value") for level in levels]
     known = [value for value in found if value is not None]
     return max(known) if known else None

@@ -13,12 +13,21 @@ from enum import StrEnum
 from typing import Any
 
 from obs_exporter.probe import stats
-from obs_exporter.probe.comparable import Mismatch, cannot_say, level_obstacle, mismatches, slo_obstacle
-from obs_exporter.probe.compare_design import METRICS, Design, Metric, design_of, unit_values
+from obs_exporter.probe.comparable import (
+    Mismatch,
+    cannot_say,
+    client_obstacle,
+    level_obstacle,
+    mismatches,
+    slo_obstacle,
+)
+from obs_exporter.probe.compare_design import METRICS, Design, Metric, counted_from, design_of, unit_values
 from obs_exporter.probe.compare_trend import Trend, trends_of
 from obs_exporter.probe.report.levels import Load
 
 ALPHA = 0.05
+_ROUNDING = 1e-12
+"""Runs whose spread is no more than this are copies: the rest is how numbers are added up."""
 
 
 class Verdict(StrEnum):
@@ -43,7 +52,8 @@ class Finding:
 
     ``effect`` is the stack over the baseline less one (-0.70: 70 % less), or for goodput the difference of shares;
     ``low`` and ``high`` its 95 % interval for this level alone; ``p`` is adjusted for all levels (Holm); ``detectable``
-    is the least effect that these runs would find four times in five.
+    is the least effect that these runs would find four times in five. A latency counts from the send or, in an open
+    loop, from the schedule (``counted_from``).
     """
 
     metric: Metric
@@ -57,6 +67,7 @@ class Finding:
     high: float | None = None
     p: float | None = None
     detectable: float | None = None
+    counted_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +90,7 @@ def compare(
     allow_version_mismatch: bool = False,
 ) -> Comparison:
     """Compare results of a baseline with those of a stack; one result a server life."""
-    found, unknown = _all_mismatches(baseline, stack)
+    found, unknown = mismatches(baseline, stack)
     refused = tuple(one for one in found if not (one.version and allow_version_mismatch))
     remarks = [*cannot_say([one for one in found if one.version and allow_version_mismatch]), *unknown]
     remarks += [f"partial result: {one['partial_reason']}" for one in (*baseline, *stack) if one.get("partial")]
@@ -90,32 +101,36 @@ def compare(
         {load for unit in design.baseline for load in unit} & {load for unit in design.stack for load in unit},
         key=lambda load: (load[0], load[1] or 0, load[2] or 0.0),
     )
-    everything = (*baseline, *stack)
-    timed = any(_timed(one) for one in everything)
-    terms = _Terms(margin, noise or {}, "; ".join(one.text for one in refused), slo_obstacle(everything), timed)
+    timed = any(_timed(one) for one in (*baseline, *stack))
+    terms = _Terms(margin, noise or {}, "; ".join(one.text for one in refused), slo_obstacle(baseline, stack), timed)
     findings: list[Finding] = []
     for metric in METRICS:
         row = [_finding(metric, load, design, terms) for load in loads]
         findings += _adjusted([one for one in row if one is not None], margin)
-    trends = () if refused else tuple(trends_of(design, loads))
+    remarks += _schedule_remarks(findings)
+    sound = {(one.metric.id, one.load) for one in findings if one.verdict is not Verdict.NOT_COMPARABLE}
+    trends = tuple(trends_of(design, loads, sound))
     return Comparison(tuple(findings), trends, design.words, refused, tuple(dict.fromkeys(remarks)), margin)
 
 
 def _timed(result: dict[str, Any]) -> bool:
-    return any(level.get("duration_s") for level in (result.get("load") or {}).get("levels", ()))
+    return any(level.get("duration_s") for level in (result.get("load") or {}).get("levels") or ())
 
 
-def _all_mismatches(
-    baseline: Sequence[dict[str, Any]], stack: Sequence[dict[str, Any]]
-) -> tuple[list[Mismatch], list[str]]:
-    found: list[Mismatch] = []
-    unknown: list[str] = []
-    others = [*baseline[1:], *stack]
-    for other in others:
-        more, less = mismatches(baseline[0], other)
-        found += [one for one in more if one not in found]
-        unknown += [one for one in less if one not in unknown]
-    return found, unknown
+def _schedule_remarks(findings: Sequence[Finding]) -> list[str]:
+    """Say from when the latencies of open loops count."""
+    sources = {one.counted_from for one in findings if one.load[1] is None and one.counted_from}
+    found = []
+    if "schedule" in sources:
+        found.append(
+            "open loop: TTFT and E2E count from each request's scheduled time, and goodput is judged from it: what a"
+            " request waited to be sent is in them"
+        )
+    if "send" in sources:
+        found.append(
+            "a rate without times from the schedule: whether TTFT and E2E hold the wait to be sent is not known"
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,27 +154,43 @@ class _Terms:
 
 def _finding(metric: Metric, load: Load, design: Design, terms: _Terms) -> Finding | _Pending | None:
     """Return the finding of one number at one level, its p value not adjusted yet; None when neither side has it."""
-    a, b = unit_values(design.baseline, load, metric), unit_values(design.stack, load, metric)
+    runs = _runs(design.baseline, load), _runs(design.stack, load)
+    since = counted_from([*runs[0], *runs[1]], metric)
+    scheduled = "schedule" in since
+    a, b = (unit_values(side, load, metric, scheduled) for side in (design.baseline, design.stack))
     if not a and not b:
         return None
     back = (lambda x: x) if metric.share else math.exp
     left, right = (back(stats.mean(a)) if a else None), (back(stats.mean(b)) if b else None)
     if left is None or right is None:
         side = "baseline" if left is None else "stack"
-        return Finding(metric, load, left, right, None, Verdict.NOT_COMPARABLE, f"the {side} has no value")
+        why = f"the {side} has no value" + (" from the schedule" if len(since) > 1 else "")
+        return Finding(metric, load, left, right, None, Verdict.NOT_COMPARABLE, why)
     difference = stats.mean(b) - stats.mean(a)
     effect = difference if metric.share else math.expm1(difference)
-    runs = _runs(design.baseline, load), _runs(design.stack, load)
+    base = Finding(
+        metric, load, left, right, effect, Verdict.NOISE, "", counted_from="schedule" if scheduled else "".join(since)
+    )
     obstacle = terms.obstacle(metric, runs)
     if obstacle:
-        return Finding(metric, load, left, right, effect, Verdict.NOT_COMPARABLE, obstacle)
-    base = Finding(metric, load, left, right, effect, Verdict.NOISE, "")
+        return _not_comparable(base, obstacle, runs)
     if len(a) < 2 or len(b) < 2:
         return _single(base, difference, terms.noise)
-    estimate = stats.paired(a, b) if design.paired and len(a) == len(b) else stats.welch(a, b)
-    if estimate.error == 0:
+    # Pairs are pairs of runs: where one run lacks the number, the others may no longer stand opposite their own.
+    pairs = design.paired and len(a) == len(design.baseline) and len(b) == len(design.stack)
+    estimate = stats.paired(a, b) if pairs else stats.welch(a, b)
+    if estimate.error <= _ROUNDING * max(1.0, *map(abs, (*a, *b))):
         return _constant(base, runs, terms.margin)
     return _estimated(base, estimate, (len(a), len(b)))
+
+
+def _not_comparable(base: Finding, reason: str, runs: tuple[list[dict[str, Any]], ...]) -> Finding:
+    """Return the finding without a verdict on the two; a number that the client limits is not shown as the server's."""
+    found = replace(base, verdict=Verdict.NOT_COMPARABLE, reason=reason)
+    left, right = (bool(client_obstacle(side)) for side in runs)
+    if not (left or right):
+        return found
+    return replace(found, baseline=None if left else base.baseline, stack=None if right else base.stack, effect=None)
 
 
 def band(noise: Noise, metric: Metric, load: Load) -> tuple[float, str] | None:
@@ -246,7 +277,7 @@ def _adjusted(row: Sequence[Finding | _Pending], margin: float) -> list[Finding]
 
 def _decide(one: _Pending, p: float, margin: float) -> Finding:
     metric = one.base.metric
-    low, high = (-margin, margin) if metric.share else (math.log1p(-margin), -math.log1p(-margin))
+    low, high = (-margin, margin) if metric.share else (math.log1p(-margin), math.log1p(margin))
     within = one.estimate.p_equivalent(low, high) < ALPHA
     reason = f"{one.base.reason}, Holm p={p:.3g}"
     if p < ALPHA:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +24,17 @@ class Trend:
     words: str
 
 
-def trends_of(design: Design, loads: Sequence[Load]) -> list[Trend]:
-    """Return the trend of every ratio over each scenario's closed-loop levels, where three levels or runs allow it."""
+def trends_of(design: Design, loads: Sequence[Load], sound: Container[tuple[str, Load]]) -> list[Trend]:
+    """Return the trend of every ratio over each scenario's closed-loop levels, where three levels or runs allow it.
+
+    ``sound`` holds the pairs of a number's id and a load that can be compared; the others are in no trend.
+    """
     found = []
     for scenario in sorted({load[0] for load in loads if load[1]}):
         own = [load for load in loads if load[0] == scenario and load[1]]
         for metric in METRICS:
-            trend = None if metric.share else _trend(metric, scenario, own, design)
+            usable = [load for load in own if (metric.id, load) in sound]
+            trend = None if metric.share else _trend(metric, scenario, usable, design)
             if trend is not None:
                 found.append(trend)
     return found
@@ -41,7 +45,7 @@ def _trend(metric: Metric, scenario: str, loads: Sequence[Load], design: Design)
     sides = [_unit_slopes(units, loads, metric) for units in (design.baseline, design.stack)]
     try:
         if len(sides[0]) > 1 and len(sides[1]) > 1:
-            pairs = design.paired and len(sides[0]) == len(sides[1])
+            pairs = design.paired and len(sides[0]) == len(sides[1]) == len(design.baseline)
             estimate = stats.paired(*sides) if pairs else stats.welch(*sides)
         else:
             xs, ys = [], []

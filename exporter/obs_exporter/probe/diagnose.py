@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from obs_exporter.probe import stats
+from obs_exporter.probe.comparable import client_obstacle, mismatches
 from obs_exporter.probe.compare import Noise, band
 from obs_exporter.probe.compare_design import METRICS, unit_values
 from obs_exporter.probe.report.levels import Load, by_load, load_name
@@ -71,6 +72,25 @@ def diagnose(
     return [_diagnose(pick, bare, stack, noise or {}) for pick in picks]
 
 
+def obstacles(
+    bare: tuple[dict[str, Any], dict[str, Any]], stack: tuple[dict[str, Any], dict[str, Any]]
+) -> tuple[list[str], list[str]]:
+    """Return why the four results cannot be held against each other, and what of them cannot be checked.
+
+    Bare and stack must agree at either end of the knob; between its ends the engine may differ, for that is the knob.
+    """
+    found: list[str] = []
+    unknown: list[str] = []
+    for end, sides in zip(("low", "high"), zip(bare, stack, strict=True), strict=True):
+        more, less = mismatches(sides[:1], sides[1:])
+        found += [f"knob {end}: {one.what}: bare {one.baseline}, stack {one.stack}" for one in more]
+        unknown += [text.replace("the baseline", "the bare engine") for text in less]
+    loops = {bool(level.get("concurrency")) for one in (*bare, *stack) for level in one["levels"]}
+    if len(loops) > 1 and not found:
+        found.append("closed and open loops are mixed")
+    return found, list(dict.fromkeys(unknown))
+
+
 def _diagnose(
     pick: Sequence[Load], bare: tuple[dict[str, Any], ...], stack: tuple[dict[str, Any], ...], noise: Noise
 ) -> Diagnosis:
@@ -78,6 +98,13 @@ def _diagnose(
     inside, outside = _effect(pick[:2], bare, noise), _effect(pick[2:], stack, noise)
     if inside is None or outside is None:
         return Diagnosis(name, inside, outside, None, Where.UNDECIDED, "a side has no throughput at this level")
+    limited = client_obstacle(
+        [level for load, one in zip(pick, (*bare, *stack), strict=True) for level in by_load(one)[load]]
+    )
+    if limited:
+        return Diagnosis(
+            name, inside, outside, None, Where.UNDECIDED, f"a run is {limited}: the cap may be the probe's"
+        )
     gain, passed = math.log1p(inside.change), math.log1p(outside.change)
     if gain <= 0 or (inside.low is not None and inside.low <= 0):
         why = "the knob does not speed the bare engine up (beyond noise): it says nothing about the layer"

@@ -9,11 +9,13 @@ from typing import Any
 
 from obs_exporter._version import __version__
 from obs_exporter.probe.results import SCHEMA_VERSION, ResultError
+from obs_exporter.probe.shape import LEVEL, problems, tree
 
 _STATS = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
 _TARGET_FIELDS = (
     "name", "model", "stack", "stack_version", "engine_version", "engine_generation", "gpu",
 )  # fmt: skip
+_LEVEL = tree(LEVEL)
 _LEVEL_NUMBERS = ("concurrency", "rate", "repeat", "requests", "output_tokens_per_s", "goodput", "goodput_percent")
 
 FIELDS: dict[str, str] = {
@@ -102,13 +104,19 @@ def _level(path: Path, number: int, values: dict[str, str]) -> dict[str, Any]:
             raise ResultError(f"{path}:{number}: {field} is not a number: {text!r}") from None
         if field == "goodput_percent":
             level["goodput"] = value / 100
-        elif field in ("concurrency", "requests", "repeat"):
+        elif field in ("concurrency", "requests", "repeat") and value.is_integer():
             level[field] = int(value)
         elif field in level:
             level[field] = value
         else:
             stat, _, part = field.rpartition("_")
             level[stat][part] = value
-    if not level["concurrency"] and not level["rate"]:
-        raise ResultError(f"{path}:{number}: neither concurrency nor rate: map one of them")
+    problem = next(problems(level, _LEVEL), None)
+    if problem is not None:
+        raise ResultError(f"{path}:{number}: {problem}")
+    if (level["concurrency"] is None) == (level["rate"] is None):
+        what = "both" if level["rate"] else "neither"
+        raise ResultError(
+            f"{path}:{number}: {what} concurrency {'and' if level['rate'] else 'nor'} rate: map one of them"
+        )
     return level

@@ -56,8 +56,12 @@ class LagHistogram:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> LagHistogram:
-        """Build the histogram from ``to_json``'s values."""
+        """Build the histogram from ``to_json``'s values; an edge of another version counts as the next one above it.
+
+        Raises ValueError for an edge that is no number.
+        """
         found = cls()
-        found.counts = [int(count) for count in data["by_edge_s"].values()]
-        found.sum_ns = round(data["sum_s"] * 1e9)
+        for edge, count in (data.get("by_edge_s") or {}).items():
+            found.counts[bisect_left(EDGES_S, float(edge))] += count
+        found.sum_ns = round((data.get("sum_s") or 0.0) * 1e9)
         return found

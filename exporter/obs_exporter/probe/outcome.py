@@ -102,14 +102,16 @@ class Record:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Record:
-        """Build a record from its JSON values. Raises ValueError naming what is missing or unknown."""
-        known = {field.name for field in fields(cls)}
-        if unknown := sorted(set(data) - known):
-            raise ValueError(f"unknown fields: {', '.join(unknown)}")
+        """Build a record from its JSON values; those of a newer version are left out. Raises ValueError."""
+        load = {name: data.get(name) for name in ("concurrency", "rate")}
+        own = load | {name: data[name] for name in _FIELDS if data.get(name) is not None}
         try:
-            return cls(**data | {"outcome": Outcome(data["outcome"]), "gaps_us": tuple(data.get("gaps_us", ()))})
+            return cls(**own | {"outcome": Outcome(data["outcome"]), "gaps_us": tuple(data.get("gaps_us") or ())})
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a request record: {error}") from None
+
+
+_FIELDS = tuple(field.name for field in fields(Record))
 
 
 @dataclass(frozen=True, slots=True)

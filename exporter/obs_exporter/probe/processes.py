@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,6 +20,8 @@ from obs_exporter.probe.results import ResultError, requests_path
 
 _LOOK_S = 0.1
 _OFF_IN_SHARDS = ("--listen", "--textfile", "--push-gateway")
+LEFT = ".obs-probe-"
+"""How the folder with the shards' results begins; it is left when they could not be merged."""
 
 
 class ProcessesError(Exception):
@@ -25,30 +29,70 @@ class ProcessesError(Exception):
 
 
 def run_processes(
-    arguments: Sequence[str], count: int, run_id: str, output: Path, stop: Stop, heard: Callable[[Record], None]
+    arguments: Sequence[str],
+    count: int,
+    run_id: str,
+    output: Path,
+    stop: Stop,
+    heard: Callable[[Record], None],
+    say: Callable[[str], None],
 ) -> dict[str, Any]:
     """Run ``obs-probe run`` with these arguments in ``count`` processes and merge what they find.
 
-    ``heard`` gets every record as it is written. Raises ProcessesError, ResultError.
+    ``heard`` gets every record as it is written, ``say`` what the user should know. What cannot be merged stays in its
+    folder beside ``output``, and the error names it; so it does when this process is killed: the shards see that and
+    end by themselves. Raises ProcessesError.
     """
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".obs-probe-", dir=output.parent) as name:
-        folder = Path(name)
-        files = [folder / f"shard-{i}.json" for i in range(count)]
-        shards = [
-            # A session of its own: Ctrl-C reaches this process alone, which then asks each shard to stop, once.
-            subprocess.Popen(_command(arguments, i, count, run_id, folder, files[i]), stdin=subprocess.DEVNULL,
-                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
-            for i in range(count)
-        ]  # fmt: skip
-        _follow(shards, [_Tail(requests_path(file)) for file in files], stop, heard)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=LEFT, dir=output.parent))
+    except OSError as error:
+        raise ProcessesError(f"{output}: cannot be written: {error.strerror}") from None
+    files = [folder / f"shard-{i}.json" for i in range(count)]
+    try:
+        with _started([_command(arguments, i, count, run_id, folder, files[i]) for i in range(count)]) as shards:
+            with ExitStack() as open_files:
+                tails = [open_files.enter_context(closing(_Tail(requests_path(file)))) for file in files]
+                _follow(shards, tails, stop, heard)
+            complaints = _complaints(shards)
         written = [file for file in files if file.exists()]
-        if not written:
-            raise ProcessesError(_complaints(shards) or "no shard wrote a result")
-        result = merge_files(written, output)
-        if not stop.requested and any(shard.returncode not in (0, 1) for shard in shards):
-            raise ProcessesError(f"{_complaints(shards)} (what was measured is in {output})")
+        result = merge_files(written, output, say) if written else None
+    except (OSError, ResultError) as error:
+        if not any(file.exists() for file in files):
+            shutil.rmtree(folder, ignore_errors=True)
+            raise ProcessesError(str(error)) from None
+        raise ProcessesError(
+            f"{error} (what was measured is in {folder}: obs-probe merge {folder} --output FILE)"
+        ) from None
+    shutil.rmtree(folder, ignore_errors=True)
+    if result is None:
+        raise ProcessesError(complaints or "no shard wrote a result")
+    if not stop.requested and any(shard.returncode not in (0, 1) for shard in shards):
+        raise ProcessesError(f"{complaints} (what was measured is in {output})")
     return result
+
+
+@contextmanager
+def _started(commands: Sequence[list[str]]) -> Iterator[list[subprocess.Popen[str]]]:
+    """Run the shards while the block runs; whatever ends it, none of them runs on."""
+    shards: list[subprocess.Popen[str]] = []
+    try:
+        # Sessions of their own: Ctrl-C reaches this process alone, which then asks each shard to stop, once. Nothing is
+        # written to their standard input: its end tells them that this process is gone.
+        shards.extend(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                             text=True, start_new_session=True)
+            for command in commands
+        )  # fmt: skip
+        yield shards
+    finally:
+        for shard in shards:
+            if shard.stdin is not None:
+                shard.stdin.close()
+        for shard in shards:
+            shard.wait()
+            if shard.stderr is not None:
+                shard.stderr.close()
 
 
 def _command(arguments: Sequence[str], index: int, count: int, run_id: str, folder: Path, output: Path) -> list[str]:
@@ -68,6 +112,7 @@ def _command(arguments: Sequence[str], index: int, count: int, run_id: str, fold
         "--output",
         str(output),
         "--quiet",
+        "--stop-at-eof",
     ]
 
 
@@ -114,3 +159,8 @@ class _Tail:
                 heard(Record.from_json(json.loads(line)))
             except ValueError as error:
                 raise ResultError(f"{self._path}: {error}") from None
+
+    def close(self) -> None:
+        """Leave the file."""
+        if self._file is not None:
+            self._file.close()

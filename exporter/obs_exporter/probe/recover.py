@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from obs_exporter.probe.results import read_records, read_result
+from obs_exporter.probe.results import Damage, read_records, read_result
 from obs_exporter.probe.summary import Accumulator, LevelKey
 
 _UNKNOWN_CLIENT = {
@@ -16,23 +16,25 @@ _UNKNOWN_CLIENT = {
 
 def key_of(level: dict[str, Any]) -> LevelKey:
     """Return the key of a level in a result."""
-    return LevelKey(level["scenario"], level["concurrency"] or 0, level["rate"] or 0.0, level.get("repeat") or 0)
+    return LevelKey(
+        level["scenario"], level.get("concurrency") or 0, level.get("rate") or 0.0, level.get("repeat") or 0
+    )
 
 
 def read_whole(path: Path) -> dict[str, Any]:
     """Return a result; the levels that a partial one lacks are computed from the requests file beside it.
 
-    The result stays marked partial, and a note names each such level. Raises ResultError as ``read_result`` does, and
-    when the requests file is damaged.
+    The result stays marked partial, and a note names each such level; damaged lines are left out, and the reason counts
+    and names them. Raises ResultError as ``read_result`` does, and when no line of the requests file can be read.
     """
     result = read_result(path)
-    name = result.get("requests_file")
-    requests = path.with_name(name) if isinstance(name, str) else None
+    requests = requests_of(path, result)
     if not result.get("partial") or requests is None or not requests.exists():
         return result
     known = {key_of(level) for level in result["levels"]}
     found: dict[LevelKey, Accumulator] = {}
-    for record in read_records(requests):
+    damage = Damage()
+    for record in read_records(requests, damage):
         key = LevelKey.of(record)
         if key not in known:
             found.setdefault(key, Accumulator(key)).add(record)
@@ -48,16 +50,20 @@ def read_whole(path: Path) -> dict[str, Any]:
             f" computed from the {found[key].finished} requests that had;"
             " the client's CPU and lag, and the server's side, are not known"
         )
-    return result | {"levels": levels, "notes": notes}
+    reasons = [reason for reason in (result.get("partial_reason"), damage.words(requests)) if reason]
+    return result | {"levels": levels, "notes": notes, "partial_reason": "; ".join(reasons)}
+
+
+def requests_of(path: Path, result: dict[str, Any]) -> Path | None:
+    """Return where the requests of a result are, or None where it has none (numbers that others published)."""
+    name = result.get("requests_file")
+    return path.with_name(name) if name else None
 
 
 def _client(result: dict[str, Any], key: LevelKey) -> dict[str, Any]:
     """Return what is known of the client: its calibration."""
     for entry in result.get("calibration") or ():
-        if isinstance(entry, dict) and (entry.get("concurrency") or 0, entry.get("rate") or 0.0) == (
-            key.concurrency,
-            key.rate,
-        ):
+        if (entry.get("concurrency") or 0, entry.get("rate") or 0.0) == (key.concurrency, key.rate):
             errors = {name: entry.get(name) for name in ("ttft_error_p50_s", "ttft_error_p99_s")}
             return _UNKNOWN_CLIENT | errors | {"calibrated": True, "limited": entry.get("reason") or ""}
     return dict(_UNKNOWN_CLIENT)

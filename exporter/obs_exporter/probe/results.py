@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import itertools
 import json
 import math
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from obs_exporter._version import __version__
 from obs_exporter.probe.outcome import Record
+from obs_exporter.probe.shape import RECORD, RESULT, problems, tree
 
 SCHEMA_VERSION = 1
 _NEEDED = ("schema_version", "target", "slo", "levels")
+_RESULT = tree(RESULT)
+_RECORD = tree(RECORD)
+_NAMED = 5
+"""So many damaged lines are named; the others are only counted."""
 
 
 class ResultError(ValueError):
@@ -30,7 +39,8 @@ class ResultWriter:
     """Writes one run's two files.
 
     Every record goes to the requests file at once; the result file is replaced as a whole after each level, marked
-    ``partial`` until the run has ended. Raises ResultError when a file cannot be written.
+    ``partial`` until the run has ended. Nothing is overwritten: what is there already has to be moved first
+    (``aside.make_room``). Raises ResultError when a file is there or cannot be written.
     """
 
     def __init__(self, path: Path, header: dict[str, Any]) -> None:
@@ -51,7 +61,11 @@ class ResultWriter:
         }
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file: IO[str] = self._requests.open("w", encoding="utf-8")
+            if path.exists():
+                raise FileExistsError(0, "it exists already", str(path))
+            self._file: IO[str] = self._requests.open("x", encoding="utf-8")
+            with contextlib.suppress(OSError):  # not every file system has locks
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # another run then leaves these files alone
         except OSError as error:
             raise ResultError(f"{error.filename or path}: cannot be written: {error.strerror}") from None
         self.write()
@@ -85,59 +99,113 @@ class ResultWriter:
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Replace a file by ``data`` in one step, so that a reader sees the old or the new one. Raises ResultError."""
+    """Replace a file by ``data`` in one step, so that a reader sees the old or the new one. Raises ResultError.
+
+    JSON has no infinity: where a number is none, null is written.
+    """
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        new.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        new.write_text(json.dumps(_strict(data), indent=1, allow_nan=False) + "\n", encoding="utf-8")
         new.replace(path)
     except OSError as error:
         raise ResultError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def read_result(path: Path) -> dict[str, Any]:
-    """Return a result file's content. Raises ResultError saying what is wrong with it."""
+def _strict(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def load_result(path: Path) -> dict[str, Any]:
+    """Return what a result file holds, whatever its values are. Raises ResultError where it is no result at all."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ResultError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ResultError(f"{path}: not a result of obs-probe: {error}") from None
     missing = [key for key in _NEEDED if not isinstance(data, dict) or key not in data]
     if missing:
         raise ResultError(f"{path}: not a result of obs-probe: {', '.join(missing)} missing")
-    if data["schema_version"] != SCHEMA_VERSION:
-        raise ResultError(f"{path}: result version {data['schema_version']!r}; this obs-probe reads {SCHEMA_VERSION}")
-    _check_levels(path, data)
     return dict(data)
 
 
-def _check_levels(path: Path, data: dict[str, Any]) -> None:
-    levels = data["levels"]
-    if not isinstance(levels, list) or not isinstance(data["target"], dict) or not isinstance(data["slo"], dict):
-        raise ResultError(f"{path}: not a result of obs-probe: target, slo or levels has the wrong type")
-    for number, level in enumerate(levels):
-        if (
-            not isinstance(level, dict)
-            or "scenario" not in level
-            or not any(_positive(level.get(name)) for name in ("concurrency", "rate"))
-        ):
-            raise ResultError(f"{path}: level {number} has no scenario, or neither concurrency nor rate above 0")
+def read_result(path: Path) -> dict[str, Any]:
+    """Return a result file's content, every field as ``shape.RESULT`` wants it.
+
+    Raises ResultError saying what is wrong with it: the file, the path in it, and what was expected there.
+    """
+    data = load_result(path)
+    if data["schema_version"] != SCHEMA_VERSION:
+        raise ResultError(f"{path}: result version {data['schema_version']!r}; this obs-probe reads {SCHEMA_VERSION}")
+    problem = next(itertools.chain(problems(data, _RESULT), _loads_missing(data)), None)
+    if problem is not None:
+        raise ResultError(f"{path}: {problem}")
+    return data
 
 
-def _positive(value: object) -> bool:
-    return isinstance(value, int | float) and 0 < value < math.inf
+def _loads_missing(data: dict[str, Any]) -> Iterator[str]:
+    """Yield the levels that are neither a closed nor an open loop, or both."""
+    for number, level in enumerate(data["levels"]):
+        if (level.get("concurrency") is None) == (level.get("rate") is None):
+            yield f"levels[{number}]: expected either a concurrency or a rate"
 
 
-def read_records(path: Path) -> Iterator[Record]:
-    """Yield the records of a requests file; a last line cut by a crash is passed over. Raises ResultError."""
+@dataclass(slots=True)
+class Damage:
+    """The lines of a requests file that could not be read: how many, and the numbers of the first."""
+
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+
+    def add(self, number: int) -> None:
+        """Count a damaged line."""
+        self.count += 1
+        if len(self.lines) < _NAMED:
+            self.lines.append(number)
+
+    def words(self, path: Path) -> str:
+        """Return what is lost, in words; "" when nothing is."""
+        if not self.count:
+            return ""
+        named = ", ".join(map(str, self.lines)) + (", ..." if self.count > len(self.lines) else "")
+        return f"{path.name}: {self.count} damaged line{'s' * (self.count > 1)} left out (line {named})"
+
+
+def read_records(path: Path, damage: Damage | None = None) -> Iterator[Record]:
+    """Yield the records of a requests file.
+
+    A last line that a crash has cut is passed over; other lines that are no record are passed over too and counted in
+    ``damage``. Raises ResultError for a file that cannot be read, or that has damaged lines and no other.
+    """
+    seen = damage if damage is not None else Damage()
+    readable = False
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                if not line.endswith("\n"):
-                    return  # the process died inside this line
-                try:
-                    yield Record.from_json(json.loads(line))
-                except (ValueError, TypeError) as error:
-                    raise ResultError(f"{path}:{number}: not a request: {error}") from None
+                record = _record(line)
+                if record is not None:
+                    readable = True
+                    yield record
+                elif line.endswith(b"\n"):  # else the process died inside this line
+                    seen.add(number)
     except OSError as error:
         raise ResultError(f"{path}: cannot be read: {error.strerror}") from None
+    if seen.count and not readable:
+        raise ResultError(f"{path}: none of its {seen.count} lines is a request")
+
+
+def _record(line: bytes) -> Record | None:
+    """Return a line's record; None when it is none, or cut."""
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict) or any(problems(data, _RECORD)):
+        return None
+    if (data.get("concurrency") is None) == (data.get("rate") is None):
+        return None
+    return Record.from_json(data)

@@ -12,10 +12,12 @@ from typing import Any
 
 import click
 
-from obs_exporter.probe.cli_common import InputError, pairs
+from obs_exporter.probe.aside import check_place, make_room, refuse_results
+from obs_exporter.probe.cli_common import InputError, pairs, say
 from obs_exporter.probe.client import ClientOptions
 from obs_exporter.probe.discover import DiscoverError, engine_version, first_model
 from obs_exporter.probe.guard import TargetRefusesError
+from obs_exporter.probe.lifeline import Lifeline
 from obs_exporter.probe.load import Level, Stop
 from obs_exporter.probe.outcome import SLO, Record
 from obs_exporter.probe.progress import SharedProgress, progress_for
@@ -110,6 +112,7 @@ class _Session:
         self._run_id = options.run_id or uuid.uuid4().hex[:12]
         self._slo = SLO(options.ttft_slo, options.e2e_slo, options.tpot_slo)
         self._stop = Stop()
+        self._lifeline = Lifeline(self._stop)
         self._hop = hop_of(options)
         self._shard = Shard()
         if options.shard:
@@ -133,9 +136,14 @@ class _Session:
         raise_file_limit()
         if options.calibrate_only:
             return self._only_calibrate()
+        output = Path(options.output or time.strftime("obs-probe-%Y%m%dT%H%M%SZ.json", time.gmtime()))
+        check_place(output)
+        if options.textfile:
+            refuse_results(Path(options.textfile))
         check_reachable(self._hop)
         model = options.model or self._redactor.clean(first_model(self._hop))
-        output = Path(options.output or time.strftime("obs-probe-%Y%m%dT%H%M%SZ.json", time.gmtime()))
+        if options.stop_at_eof:
+            self._lifeline.watch()
         with published(options, self._slo) as metrics, stopping(self._stop):
             if options.processes > 1:
                 result = self._in_processes(output, metrics)
@@ -154,14 +162,17 @@ class _Session:
 
     def _here(self, model: str, output: Path, metrics: Observer | None) -> dict[str, Any]:
         """Run in this process."""
-        writer = ResultWriter(output, self._header(model))
+        header = self._header(model)
+        if moved := make_room(output):
+            say(moved)
+        writer = ResultWriter(output, header)
         self._note_tls(writer)
         progress = None if self._options.quiet else progress_for(sys.stderr)
         observers = [observer for observer in (progress, metrics) if observer is not None]
         reason = "the probe failed"
         try:
             Runner(self._plan(model), writer, observers, self._stop).run()
-            reason = "stopped by a signal" if self._stop.requested else ""
+            reason = self._lifeline.reason or ("stopped by a signal" if self._stop.requested else "")
         except Exception as error:
             reason = self._redactor.clean(f"the run ended early: {error}")
             raise
@@ -187,7 +198,8 @@ class _Session:
                 metrics.recorded(record)
 
         try:
-            result = run_processes(self._arguments, self._options.processes, self._run_id, output, self._stop, heard)
+            count = self._options.processes
+            result = run_processes(self._arguments, count, self._run_id, output, self._stop, heard, say)
         except ProcessesError as error:
             raise InputError(self._redactor.clean(str(error))) from None
         return result

@@ -91,6 +91,7 @@ class RunOptions:
     gpu: str | None
     settings: tuple[str, ...]
     quiet: bool
+    stop_at_eof: bool
 
 
 def hop_of(options: RunOptions) -> Hop:

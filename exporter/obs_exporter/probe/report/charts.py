@@ -11,6 +11,8 @@ _WIDTH, _HEIGHT = 560, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 12, 44
 _COLOURS = 8
 _LEGEND_ROW = 18
+_LEGEND_CHARS = 60
+"""Longer names are cut in the middle: their ends tell most."""
 
 
 def nice_step(span: float, most: int) -> float:
@@ -117,7 +119,9 @@ def _curve(frame: _Frame, line: Line, number: int) -> list[str]:
 def _legend(line: Line, number: int) -> list[str]:
     at = _HEIGHT + _LEGEND_ROW * number + 4
     colour = f"var(--s{number % _COLOURS})"
+    half = _LEGEND_CHARS // 2
+    name = line.name if len(line.name) <= _LEGEND_CHARS else f"{line.name[:half]}...{line.name[-half:]}"
     return [
         f'<line stroke="{colour}" stroke-width="3" x1="{_LEFT}" x2="{_LEFT + 22}" y1="{at}" y2="{at}"/>',
-        f'<text x="{_LEFT + 30}" y="{at + 4}">{escape(line.name)}</text>',
+        f'<text x="{_LEFT + 30}" y="{at + 4}"><title>{escape(line.name)}</title>{escape(name)}</text>',
     ]

@@ -23,15 +23,16 @@ def comparison_document(comparison: Comparison, baseline: str, stack: str, noise
     for metric in dict.fromkeys(finding.metric for finding in comparison.findings):
         rows = tuple(_row(one, notes[one.reason]) for one in comparison.findings if one.metric == metric)
         columns = ("level", "baseline", "stack", "difference", "95 % interval", "detectable", "verdict", "why")
-        blocks.append(Table(metric.name, columns, rows))
+        due = any(one.metric == metric and one.counted_from == "schedule" for one in comparison.findings)
+        blocks.append(Table(f"{metric.name}, from the schedule" if due else metric.name, columns, rows))
     blocks.append(Text(tuple(f"({number}) {reason}" for reason, number in notes.items())))
     if comparison.trends:
         blocks.append(Table(
             "Growth with load: change of the ratio per doubling of concurrency",
             ("number", "per doubling", "95 % interval", "reading"),
             tuple(
-                (f"{trend.scenario}: {trend.metric.name}", f"{trend.per_doubling:+.1%}",
-                 f"{trend.low:+.1%} .. {trend.high:+.1%}", trend.words)
+                (f"{trend.scenario}: {trend.metric.name}", _change(trend.per_doubling, False),
+                 f"{_change(trend.low, False)} .. {_change(trend.high, False)}", trend.words)
                 for trend in comparison.trends
             ),
         ))  # fmt: skip
@@ -57,7 +58,8 @@ def _value(value: float | None, form: str) -> str:
 
 
 def _change(value: float, share: bool) -> str:
-    return f"{value * 100:+.1f} points" if share else f"{value:+.1%}"
+    text = f"{value * 100:+.1f} points" if share else f"{value:+.1%}"
+    return text.replace("-0.0", "+0.0") if text.startswith(("-0.0 ", "-0.0%")) else text
 
 
 def _charts(comparison: Comparison, baseline: str, stack: str) -> list[Chart]:
@@ -97,6 +99,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
                 "baseline": one.baseline, "stack": one.stack, "difference": one.effect,
                 "kind": "points" if one.metric.share else "ratio", "low": one.low, "high": one.high, "p": one.p,
                 "detectable": one.detectable, "verdict": str(one.verdict), "reason": one.reason,
+                "counted_from": one.counted_from or None,
             }
             for one in comparison.findings
         ],
@@ -110,7 +113,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def diagnosis_document(diagnoses: Sequence[Diagnosis]) -> Document:
+def diagnosis_document(diagnoses: Sequence[Diagnosis], unknown: Sequence[str] = ()) -> Document:
     """Return the report of a diagnosis."""
     columns = ("level", "bare low", "bare high", "bare effect", "stack low", "stack high", "stack effect", "verdict")
     rows = tuple((one.load, *_effect_cells(one.bare), *_effect_cells(one.stack), str(one.where)) for one in diagnoses)
@@ -118,6 +121,7 @@ def diagnosis_document(diagnoses: Sequence[Diagnosis]) -> Document:
     lines = (
         "output tokens/s with the knob low and high, bare and behind the stack",
         *(f"intervals: {b}" for b in basis),
+        *unknown,
     )
     reasons = Text(tuple(f"{one.load}: {one.why}" for one in diagnoses))
     return Document("obs-probe diagnose", (Text(lines), Table("Where the cap is", columns, rows), reasons))
@@ -132,9 +136,10 @@ def _effect_cells(effect: Effect | None) -> tuple[str, str, str]:
     return f"{effect.low_value:.1f}", f"{effect.high_value:.1f}", change
 
 
-def diagnosis_json(diagnoses: Sequence[Diagnosis]) -> dict[str, Any]:
+def diagnosis_json(diagnoses: Sequence[Diagnosis], unknown: Sequence[str] = ()) -> dict[str, Any]:
     """Return a diagnosis as JSON values."""
     return {
         "schema_version": 1,
+        "remarks": list(unknown),
         "levels": [asdict(one) | {"where": str(one.where)} for one in diagnoses],
     }

@@ -37,7 +37,7 @@ def document(result: dict[str, Any], baseline: dict[str, Any] | None = None) -> 
     server = server_table(loads)
     if server.rows:
         blocks.append(server)
-    remarks = [*result.get("notes", ()), *_remarks(loads)]
+    remarks = [*(result.get("notes") or ()), *_remarks(loads)]
     if remarks:
         blocks.append(Text(tuple(remarks)))
     blocks += charts_of(result, baseline)
@@ -79,7 +79,7 @@ def _main_table(loads: dict[Load, list[dict[str, Any]]]) -> Table:
         sound = [level for level in levels if not level.get("client_limited")]
         counts = (load_name(load), str(len(levels)), str(sum(level.get("requests") or 0 for level in levels)))
         error = median_of(levels, "client", "ttft_error_p99_s")
-        tail = f"{error * 1e3:.2f} ms" if error is not None else "not calibrated"
+        tail = f"{error * 1e3:.2f} ms" if error is not None else _not_measured(levels)
         if levels and not sound:
             rows.append((*counts, LIMITED, *["-"] * 6, tail))
             continue
@@ -94,6 +94,11 @@ def _main_table(loads: dict[Load, list[dict[str, Any]]]) -> Table:
             _number(median_of(sound, *e2e, "p95"), ".3f"), tail,
         ))  # fmt: skip
     return Table("Levels (seconds; medians over runs)", columns, tuple(rows))
+
+
+def _not_measured(levels: Sequence[dict[str, Any]]) -> str:
+    tried = any((level.get("client") or {}).get("calibrated") for level in levels)
+    return "calibration failed" if tried else "not calibrated"
 
 
 def _pooled_goodput(levels: Sequence[dict[str, Any]]) -> float | None:
@@ -143,10 +148,11 @@ def _remarks(loads: dict[Load, list[dict[str, Any]]]) -> list[str]:
     for load, levels in loads.items():
         name = load_name(load)
         of_client = [level for level in levels if level.get("client_limited")]
-        limited = [level["client"]["limited"] for level in of_client]
+        clients = [level.get("client") or {} for level in of_client]
+        limited = [client.get("limited") or "no reason is told" for client in clients]
         if limited:
             told = f"{name}: {len(limited)} of {len(levels)} runs are limited by this client: {limited[0]}"
-            apart = all(level["client"].get("shard_overlap", 1.0) < OVERLAP_FLOOR for level in of_client)
+            apart = all((client.get("shard_overlap") or 1.0) < OVERLAP_FLOOR for client in clients)
             found.append(told if apart else f"{told}: share the load with --processes or --shard")
         ceiling, waves = median_of(levels, "shape", "ceiling"), median_of(levels, "shape", "waves")
         if ceiling is not None and waves is not None and ceiling < _CEILING_WORTH_SAYING:

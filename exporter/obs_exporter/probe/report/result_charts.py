@@ -9,6 +9,9 @@ from typing import Any
 from obs_exporter.probe.report.document import Chart, Line
 from obs_exporter.probe.report.levels import LIMITED, Load, by_load, due, load_name, target_name, values_of
 
+_FAR = 4
+"""An SLO more than so many times the longest TTFT is not drawn: the curves would be one line at the left."""
+
 
 def charts_of(result: dict[str, Any], baseline: dict[str, Any] | None) -> list[Chart]:
     """Return the charts that have something to draw."""
@@ -32,7 +35,10 @@ def charts_of(result: dict[str, Any], baseline: dict[str, Any] | None) -> list[C
         curves = tuple(_curve(load, levels) for load, levels in by_load(one).items() if _curve_of(levels[-1]))
         if curves:
             name = f"TTFT distribution, {title} (last run of each level)"
-            charts.append(Chart(name, "TTFT, s", "requests at most so slow, %", curves, top=100.0, mark_x=(slo, "SLO")))
+            near = slo <= _FAR * max(x for line in curves for x, _ in line.points)
+            x_name = "TTFT, s" if near else f"TTFT, s (the SLO of {slo:g} s is further right)"
+            mark = (slo, "SLO") if near else None
+            charts.append(Chart(name, x_name, "requests at most so slow, %", curves, top=100.0, mark_x=mark))
     return [chart for chart in charts if any(line.points for line in chart.lines)]
 
 
