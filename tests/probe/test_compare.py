@@ -168,6 +168,16 @@ def test_allowing_versions_allows_nothing_else(key: str) -> None:
     assert any("not checked" in remark for remark in unknown.remarks)
 
 
+def test_one_model_under_two_names() -> None:
+    bare, stack = targeting("model", "Qwen/Qwen2.5-1.5B-Instruct"), targeting("model", "vllm_model")
+    (refused,) = compare([bare], [stack]).refused
+    assert "--weights" in refused.text
+    stack["target"]["weights"] = "Qwen/Qwen2.5-1.5B-Instruct"
+    assert not compare([bare], [stack]).refused
+    bare["target"]["weights"] = "Qwen/Qwen2.5-7B-Instruct"
+    assert compare([bare], [stack]).refused
+
+
 def test_settings_must_match() -> None:
     found = compare(
         [result({8: [1.0]}, settings={"max_num_seqs": "16"})], [result({8: [1.0]}, settings={"max_num_seqs": "64"})]

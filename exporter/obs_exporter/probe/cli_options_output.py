@@ -130,6 +130,11 @@ OUTPUT: tuple[Option, ...] = (
         type=click.Choice(["V0", "V1"]),
         help="vLLM's engine generation. Default: what the versions say.",
     ),
+    click.option(
+        "--weights",
+        help="What --model truly is, where a layer serves it under a name of its own, for example"
+        " Qwen/Qwen2.5-1.5B-Instruct: compare then knows that it is the same model.",
+    ),
     click.option("--gpu", help="The GPU, for example 'RTX 4080 Laptop'."),
     click.option(
         "--setting",

@@ -22,7 +22,8 @@ class Mismatch:
     @property
     def text(self) -> str:
         """The mismatch in words."""
-        return f"{self.what}: baseline {self.baseline}, stack {self.stack}"
+        hint = " (one model under two names? run --weights says so)" if self.what == "model" else ""
+        return f"{self.what}: baseline {self.baseline}, stack {self.stack}{hint}"
 
 
 _VERSIONS = {"engine version": "engine_version", "engine generation": "engine_generation"}
@@ -56,6 +57,7 @@ def mismatches(baseline: Results, stack: Results) -> tuple[list[Mismatch], list[
 def _facts(result: dict[str, Any]) -> dict[str, str]:
     """Return what a result says of itself that must agree; what it does not say is not in it."""
     target, load = result["target"], result.get("load") or {}
+    target = target | {"model": target.get("weights") or target.get("model")}
     told = {what: str(target[key]) for what, key in _TARGET.items() if target.get(key) is not None}
     settings = {f"setting {key}": str(value) for key, value in sorted((target.get("settings") or {}).items())}
     return told | settings | {f"load: {key}": str(load[key]) for key in _LOAD if key in load}

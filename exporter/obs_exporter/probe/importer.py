@@ -13,7 +13,7 @@ from obs_exporter.probe.shape import LEVEL, problems, tree
 
 _STATS = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
 _TARGET_FIELDS = (
-    "name", "model", "stack", "stack_version", "engine_version", "engine_generation", "gpu",
+    "name", "model", "weights", "stack", "stack_version", "engine_version", "engine_generation", "gpu",
 )  # fmt: skip
 _LEVEL = tree(LEVEL)
 _LEVEL_NUMBERS = ("concurrency", "rate", "repeat", "requests", "output_tokens_per_s", "goodput", "goodput_percent")

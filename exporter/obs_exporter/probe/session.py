@@ -263,6 +263,7 @@ class _Session:
             "seed": options.seed,
             "target": {
                 "name": target_name(options, self._hop.endpoint), "url": self._hop.endpoint.url, "model": model,
+                "weights": options.weights,
                 "stack": options.stack, "stack_version": options.stack_version, "engine_version": version,
                 "engine_version_source": source, "engine_generation": generation, "engine_generation_source": why,
                 "gpu": options.gpu, "settings": dict(sorted(pairs(options.settings, "--setting").items())),

@@ -88,6 +88,7 @@ class RunOptions:
     stack_version: str | None
     engine_version: str | None
     engine_generation: str | None
+    weights: str | None
     gpu: str | None
     settings: tuple[str, ...]
     quiet: bool

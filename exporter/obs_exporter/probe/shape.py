@@ -96,7 +96,7 @@ def _stats(path: str) -> tuple[Row, ...]:
 _HEAD = (
     Row("target", OBJECT, needed=True),
     *(Row(f"target.{name}", TEXT) for name in (
-        "name", "url", "model", "stack", "stack_version", "engine_version", "engine_version_source",
+        "name", "url", "model", "weights", "stack", "stack_version", "engine_version", "engine_version_source",
         "engine_generation", "engine_generation_source", "gpu",
     )),
     Row("target.settings{}", TEXT),
@@ -112,6 +112,7 @@ _LOAD = (
     Row("load.api", TEXT), Row("load.stream", FLAG), Row("load.max_tokens", COUNT), Row("load.ignore_eos", FLAG),
     Row("load.min_tokens", COUNT), Row("load.temperature", NUMBER), Row("load.unique_prefix", FLAG),
     Row("load.warmup", COUNT), Row("load.repeats", COUNT), Row("load.timeout_s", NUMBER),
+    Row("load.http2", FLAG), Row("load.restarts", FLAG),
     Row("load.levels[]", OBJECT, needed=True), Row("load.levels[].scenario", TEXT),
     Row("load.levels[].concurrency", SLOTS), Row("load.levels[].rate", ABOVE_ZERO),
     Row("load.levels[].requests", COUNT), Row("load.levels[].duration_s", NUMBER),
@@ -124,7 +125,8 @@ _CALIBRATION = (
     Row("calibration[].ttft_error_p50_s", SIGNED), Row("calibration[].ttft_error_p99_s", SIGNED),
     Row("calibration[].rate_ratio", NUMBER), Row("calibration[].ambiguous", COUNT),
     Row("calibration[].lag_p99_s", NUMBER), Row("calibration[].cpu_s", NUMBER), Row("calibration[].failed", COUNT),
-    Row("calibration[].limit_s", NUMBER), Row("calibration[].client_limited", FLAG), Row("calibration[].reason", TEXT),
+    Row("calibration[].limit_s", NUMBER), Row("calibration[].tls", FLAG), Row("calibration[].http2", FLAG),
+    Row("calibration[].client_limited", FLAG), Row("calibration[].reason", TEXT),
 )  # fmt: skip
 
 LEVEL: tuple[Row, ...] = (
