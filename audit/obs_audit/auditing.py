@@ -11,32 +11,11 @@ from typing import Any
 import click
 
 from obs_audit import checks, waivers
-from obs_audit.evidence import Bundle, Given, claimed, interpret
+from obs_audit.evidence import Bundle, Sources, claimed, interpret
 from obs_audit.profiles import profile
 from obs_audit.verdict import Asked, Report, judge
 from obs_exporter.errors import InputError
 from obs_exporter.schema import BY_ID
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Where the evidence is, as asked for on the command line."""
-
-    stack: str
-    stack_version: str = ""
-    engine_version: str = ""
-    urls: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    api_url: str = ""
-    bearer_token_file: str = ""
-    watch: float = 0.0
-    engine_logs: tuple[str, ...] = ()
-    ray_sd: str = ""
-    annotations: tuple[str, ...] = ()
-    baseline: str = ""
-    exercise: str = ""
-    model: str = ""
-    exercise_hard: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,33 +45,18 @@ def gathered(sources: Sources) -> Bundle:
     Raises ``click.BadParameter``, naming the flag, for one that makes no sense, and ``InputError`` for a file that
     cannot be read.
     """
-    given = Given(sources.stack, sources.stack_version, sources.engine_version)
+    given = sources.given
     for flag, text in (("--stack-version", given.stack_version), ("--engine-version", given.engine_version)):
         try:
             claimed(text)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint=flag) from None
     _check_urls(sources)
-    if sources == Sources(sources.stack, sources.stack_version, sources.engine_version):
+    if sources.none:
         return Bundle(given)  # a paper audit needs none of the modules that fetch
-    from obs_audit.evidence.gathering import Where, gather
+    from obs_audit.evidence.gathering import gather
 
-    where = Where(
-        given,
-        urls=sources.urls,
-        files=sources.files,
-        api_url=sources.api_url,
-        bearer_token_file=sources.bearer_token_file,
-        watch=sources.watch,
-        engine_logs=sources.engine_logs,
-        discovery=sources.ray_sd,
-        annotations=sources.annotations,
-        baseline=sources.baseline,
-        exercise_url=sources.exercise,
-        model=sources.model,
-        hard=sources.exercise_hard,
-    )
-    return gather(where)
+    return gather(sources)
 
 
 def _check_urls(sources: Sources) -> None:

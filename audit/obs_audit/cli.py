@@ -60,7 +60,9 @@ def main(
 
         bundle = store.read(folder)
     else:
-        bundle = auditing.gathered(auditing.Sources(stack or "", **sources))
+        from obs_audit.evidence import Sources
+
+        bundle = auditing.gathered(Sources(stack or "", **sources))
     finished = auditing.judged(bundle, auditing.Question(**question))
     auditing.written(report.rendered(finished, form), output)
     for problem in finished.problems:
@@ -87,9 +89,9 @@ def gather(folder: Path, stack: str | None, **asked: Any) -> None:
     if not stack:
         raise click.UsageError("give --stack: vllm, kserve, triton or ray-serve")
     from obs_audit import auditing
-    from obs_audit.evidence import store
+    from obs_audit.evidence import Sources, store
 
-    bundle = auditing.gathered(auditing.Sources(stack, **asked))
+    bundle = auditing.gathered(Sources(stack, **asked))
     store.write(bundle, folder)
     failed = [piece for piece in bundle.pieces if piece.error]
     click.echo(f"{folder}: {len(bundle.pieces) - len(failed)} pieces of evidence")

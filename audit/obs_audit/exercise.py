@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from obs_audit.evidence.exercise import Exercise
-from obs_audit.evidence.gathering import Where
 from obs_audit.evidence.pieces import Piece
+from obs_audit.evidence.sources import Sources
 from obs_exporter.sources.openai import Client, Usage
 from obs_exporter.sources.scrape import Access, FetchError
 from obs_exporter.stacks import Stack
@@ -27,17 +27,17 @@ SETTLE = {"ray-serve": 22.0}
 DEFAULT_SETTLE = 1.0
 
 
-def train(where: Where) -> Exercise:
+def train(sources: Sources) -> Exercise:
     """Send the requests, one after the other, or many at once for a hard exercise. Failures are counted, not raised."""
-    access = Access(where.exercise_url, timeout=TIMEOUT, bearer_token_file=where.bearer_token_file)
-    if where.hard:
+    access = Access(sources.exercise, timeout=TIMEOUT, bearer_token_file=sources.bearer_token_file)
+    if sources.exercise_hard:
         shares = [HARD_REQUESTS // HARD_CLIENTS] * HARD_CLIENTS
         with ThreadPoolExecutor(HARD_CLIENTS) as pool:
-            results = list(pool.map(lambda job: _series(access, where.model, *job), enumerate(shares)))
+            results = list(pool.map(lambda job: _series(access, sources.model, *job), enumerate(shares)))
         answers = [answer for result in results for answer in result]
     else:
-        answers = _series(access, where.model, 0, REQUESTS, hard=False)
-    return counted(answers, hard=where.hard)
+        answers = _series(access, sources.model, 0, REQUESTS, hard=False)
+    return counted(answers, hard=sources.exercise_hard)
 
 
 def _series(access: Access, model: str, client: int, requests: int, hard: bool = True) -> list[Usage | FetchError]:

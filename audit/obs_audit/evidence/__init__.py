@@ -3,6 +3,7 @@
 from obs_audit.evidence.exercise import Exercise
 from obs_audit.evidence.interpreting import Evidence, Exhibit, claimed, engine_names, interpret
 from obs_audit.evidence.pieces import Bundle, Given, Piece, Role
+from obs_audit.evidence.sources import Sources
 
 __all__ = [
     "Bundle",
@@ -12,6 +13,7 @@ __all__ = [
     "Given",
     "Piece",
     "Role",
+    "Sources",
     "claimed",
     "engine_names",
     "interpret",

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from urllib.parse import urlsplit, urlunsplit
 
-from obs_audit.evidence.gathering import Where
 from obs_audit.evidence.pieces import ACCEPTS, Piece, Role
+from obs_audit.evidence.sources import Sources
 from obs_audit.exercise import settled, train
 from obs_exporter.exposition import Wanted, parse
 from obs_exporter.sources.endpoints import TIMEOUT
@@ -23,13 +23,13 @@ _NEGOTIATING = ("vllm", "kserve")
 class Fetcher:
     """Fetches what one target has, with one kept-alive session a page."""
 
-    def __init__(self, where: Where) -> None:
+    def __init__(self, sources: Sources) -> None:
         """Prepare the sessions; nothing is sent yet. Raises ``ValueError`` for a URL that is none."""
-        self.where = where
-        self.stack: Stack = STACKS[where.given.stack]
-        token = where.bearer_token_file
-        self._scrapers = [Scraper(Access(url, bearer_token_file=token)) for url in where.urls]
-        self._first = len(where.files)
+        self.sources = sources
+        self.stack: Stack = STACKS[sources.given.stack]
+        token = sources.bearer_token_file
+        self._scrapers = [Scraper(Access(url, bearer_token_file=token)) for url in sources.urls]
+        self._first = len(sources.files)
 
     def close(self) -> None:
         """Close the sessions."""
@@ -54,7 +54,7 @@ class Fetcher:
     def api(self, page: Piece) -> Iterator[Piece]:
         """Ask the API: versions, models, Triton's model configuration, and its own /metrics if on another port."""
         scraper = self._scrapers[0]
-        base = _base(self.where.api_url or scraper.url)
+        base = _base(self.sources.api_url or scraper.url)
         paths = dict.fromkeys([*(endpoint.path for endpoint in self.stack.endpoints), "/v1/models"])
         if self.stack.name == "triton":
             paths |= dict.fromkeys(f"/v2/models/{model}/config" for model in _triton_models(self.stack, page))
@@ -62,20 +62,20 @@ class Fetcher:
             piece = _fetched(scraper, Role.DOCUMENT, url=base + path, accept=_JSON, timeout=TIMEOUT)
             if not piece.error:
                 yield piece
-        if self.where.api_url and base != _base(scraper.url):
+        if self.sources.api_url and base != _base(scraper.url):
             yield _fetched(scraper, Role.API_PAGE, url=f"{base}/metrics", timeout=TIMEOUT)
 
     def exercised(self) -> Iterator[Piece]:
         """Send requests between two fetches of the first page."""
         scraper = self._scrapers[0]
         yield _fetched(scraper, Role.BEFORE)
-        done = train(self.where)
-        yield Piece(Role.EXERCISE, redacted(self.where.exercise_url), done.to_json(), taken=time.time())
+        done = train(self.sources)
+        yield Piece(Role.EXERCISE, redacted(self.sources.exercise), done.to_json(), taken=time.time())
         yield settled(lambda: _fetched(scraper, Role.AFTER), self.stack)
 
     def baseline(self) -> Iterator[Piece]:
         """Fetch the bare engine's page, and ask that server for its version."""
-        url, token = self.where.baseline, self.where.bearer_token_file
+        url, token = self.sources.baseline, self.sources.bearer_token_file
         yield _once(Role.BASELINE, url, token=token)
         version = _once(Role.BASELINE_DOCUMENT, _base(metrics_url(url)) + "/version", accept=_JSON, token=token)
         if not version.error:
@@ -83,7 +83,7 @@ class Fetcher:
 
     def discovery(self) -> Piece:
         """Ask Ray's dashboard for its service discovery."""
-        parts = urlsplit(self.where.discovery)
+        parts = urlsplit(self.sources.ray_sd)
         path = parts.path if parts.path not in ("", "/") else DISCOVERY_PATH
         return _once(Role.DISCOVERY, urlunsplit(parts._replace(path=path)), accept=_JSON)
 
