@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -98,7 +98,8 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON values."""
-        return asdict(self) | {"outcome": str(self.outcome)}
+        found = {name: getattr(self, name) for name in _FIELDS}  # dataclasses.asdict would copy every gap by itself
+        return found | {"outcome": str(self.outcome), "gaps_us": list(self.gaps_us)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Record:

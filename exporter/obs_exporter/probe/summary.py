@@ -84,8 +84,7 @@ class Accumulator:
             self._tpot.append(record.tpot_s)
         if record.queue_wait_s is not None:
             self._queue.append(record.queue_wait_s)
-        for gap in record.gaps_us:
-            self._gaps.add(gap / 1e6)
+        self._gaps.add(gap / 1e6 for gap in record.gaps_us)
 
     @property
     def finished(self) -> int:
