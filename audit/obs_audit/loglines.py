@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
-from obs_exporter.stacks.log_lines import BLOCKS, ENGINE_START, FORMATS, Format, stamp
+from obs_exporter.stacks.log_lines import BLOCKS, ENGINE_START, FORMATS, Format
+from obs_exporter.stacks.stamps import stamp
 from obs_exporter.stacks.versions import matches
 
 SETTINGS = ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size", "gpu_memory_utilization",
@@ -122,7 +122,7 @@ def excerpt(lines: Iterable[str]) -> str:
     for number, text in enumerate(lines, 1):
         stamped = stamp(text)
         if stamped is not None:
-            time = _clock(stamped)
+            time = f"{stamped} "
             newest = (number, f"{time}(the last line)")
         for kind, match in _matches(text):
             key = (kind, match.split(":")[0] if kind == "arguments" else "")
@@ -132,11 +132,6 @@ def excerpt(lines: Iterable[str]) -> str:
             kept.append((number, time + match))
     rows = {row for kept in found.values() for row in kept} | ({newest} if newest[0] else set())
     return "".join(f"{number}: {text}\n" for number, text in sorted(rows))
-
-
-def _clock(stamped: float) -> str:
-    """Write a stamp as vLLM does, without a year, and a space behind it."""
-    return f"{datetime(2000, 1, 1) + timedelta(seconds=stamped):%m-%d %H:%M:%S} "
 
 
 def _matches(text: str, excerpted: bool = False) -> Iterator[tuple[str, str]]:
