@@ -75,6 +75,8 @@ _SIGNALS = tuple(
     (telling.id, form.marker, form.pattern) for telling in (*EXPECTED, PREEMPTION) for form in telling.formats
 )
 
+PASSED_OVER = "(the middle of a large file is passed over; line numbers from here on count only what was read)"
+
 FURTHER: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     ("context_length", "max_seq_len=", re.compile(r"\bmax_seq_len=\d+")),
     ("v0_fallback", "V0 Engine",
@@ -82,6 +84,7 @@ FURTHER: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     ("log_off", "AsyncLLM created",
      re.compile(r"AsyncLLM created with api_server_count more than 1; disabling stats logging")),
     ("metrics_unsupported", "Metrics not supported", re.compile(r"\[vllm\] Metrics not supported")),
+    ("passed_over", PASSED_OVER, re.compile(re.escape(PASSED_OVER))),
     ("arguments", "non-default args", re.compile(r"'({})': ('[\w.-]*'|[\w.]+)".format("|".join(SETTINGS)))),
 )  # fmt: skip
 """Lines that carry no signal and say what is wrong, or what took effect: id, text that every such line has, pattern."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from obs_audit import loglines
+from obs_audit.evidence import files
 from obs_audit.kv.arithmetic import Capacity, Cost, blocks_in, capacity, cost, resolve_dtype
 from obs_audit.kv.checks import BLOCK_SIZE, CONFIGURED, check, told_block_size
 from obs_audit.kv.report import Result
@@ -98,8 +99,8 @@ def _starts(globs: tuple[str, ...]) -> list[dict[str, float]]:
 def _configured(name: str) -> dict[str, float]:
     """Return the block size that the log's line of arguments sets; nothing where it sets none."""
     try:
-        with Path(name).open(encoding="utf-8", errors="replace") as handle:
-            settings = loglines.read(name, loglines.excerpt(handle)).settings
+        with Path(name).open("rb") as handle:
+            settings = loglines.read(name, loglines.excerpt(files.lines(handle))).settings
         return {CONFIGURED: float(int(settings["block_size"]))}
     except (OSError, KeyError, ValueError):
         return {}  # no such argument: vLLM then takes its default, which the other lines show

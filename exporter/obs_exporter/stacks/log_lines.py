@@ -177,7 +177,7 @@ def parse_line(text: str) -> Iterator[Fact]:
         for field in form.fields:
             number = _number(match.groupdict().get(field.group) if field.group else "1")
             if number is not None:
-                values[field.name] = values.get(field.name, 0.0) + number * field.factor
+                values[field.name] = values.get(field.name, 0.0) + float(f"{number * field.factor:.12g}")
         if values and values.get("kv_cache_usage", 0.0) <= 1:
             yield Fact(form, _engine(match), tuple(values.items()))
 
