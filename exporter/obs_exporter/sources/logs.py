@@ -109,10 +109,15 @@ class _Followed:
         self._take(status.st_size - self.position)
         return whole
 
-    def is_copied_in(self, handle: BinaryIO) -> _Memory | None:
-        """Return what to go on with in another file that begins with all that was read of this one, else None."""
+    def is_copied_in(self, name: str, handle: BinaryIO) -> _Memory | None:
+        """Return what to go on with in a rotation's copy: its name begins like ours, and it with all we read; or None.
+
+        The names matter, since two workers may begin with the same lines.
+        """
+        if not name.startswith((self.name, os.path.splitext(self.name)[0] + ".")):
+            return None
         for head, tail, position in ((self.head, self.tail, self.position), self.before):
-            if len(head) == len(tail) == EDGE and _has(handle, head, 0) and _has(handle, tail, position - EDGE):
+            if head and _has(handle, head, 0) and _has(handle, tail, position - len(tail)):
                 return head, tail, position
         return None
 
@@ -234,7 +239,7 @@ class LogTail:
             raise OSError("is being rotated: it is read at the next look")
         followed = self._followed[identity] = _Followed(name, handle)
         for other in list(self._followed.values()):
-            memory = other.is_copied_in(handle) if other is not followed else None
+            memory = other.is_copied_in(name, handle) if other is not followed else None
             if memory is not None:
                 followed.name = other.name
                 followed.head, followed.tail, followed.position = memory

@@ -337,22 +337,35 @@ def test_a_rotated_file_that_the_glob_matches_is_not_read_again(tmp_path: Path, 
     assert tail.poll(2.0, None) == ([], LogState((str(new), str(tmp_path / "worker.out.2"))))
 
 
+@pytest.mark.parametrize("name", ["worker.out.1", "worker.out-20261129", "worker.1.out"])
+@pytest.mark.parametrize("count", [1, 100])
 @pytest.mark.parametrize("seen_before", [True, False])
 def test_a_copy_that_rotation_makes_is_read_from_where_we_stood(
-    tmp_path: Path, request: pytest.FixtureRequest, seen_before: bool
+    tmp_path: Path, request: pytest.FixtureRequest, seen_before: bool, count: int, name: str
 ) -> None:
     """Logrotate's copytruncate: what was written between the last look and the copy stands in the copy alone."""
     tail = LogTail([str(tmp_path / "worker*")])
     request.addfinalizer(tail.close)
-    log, copy = tmp_path / "worker.out", tmp_path / "worker.out.1"
-    append(log, long_log(0, 100))
-    assert len(texts(tail)) == 100
+    log, copy = tmp_path / "worker.out", tmp_path / name
+    append(log, long_log(0, count))
+    assert len(texts(tail)) == count
     append(log, b"rest\n")
     copy.write_bytes(log.read_bytes())
     found = texts(tail) if seen_before else []
     log.write_bytes(b"first\n")
     found += texts(tail)
     assert sorted(found) == ["first", "rest"]
+
+
+def test_two_workers_that_begin_alike_are_two(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    tail = LogTail([str(tmp_path / "worker*")])
+    request.addfinalizer(tail.close)
+    append(tmp_path / "worker-1.out", long_log(0, 100))
+    texts(tail)
+    append(tmp_path / "worker-10.out", long_log(0, 100))
+    lines, _ = tail.poll(1.0, None)
+    assert {Path(line.file).name for line in lines} == {"worker-10.out"}
+    assert len(lines) == 100
 
 
 def test_two_names_of_one_file_are_read_once(tmp_path: Path, request: pytest.FixtureRequest) -> None:
