@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from obs_audit.kv.fields import REMEDY, Fields, ShapeError, fields_of, nested
+from obs_audit.kv.without_cache import keeps_nothing
 
 
 class Keeps(StrEnum):
@@ -80,9 +81,6 @@ FOREIGN = {
 }
 """Fields of caches that are not understood here, and what they say; such a model is refused."""
 
-STATES = frozenset({"mamba", "mamba2", "falcon_mamba", "rwkv", "rwkv5", "rwkv6", "rwkv7", "xlstm"})
-"""Model types without any attention: a request keeps a state of fixed size, and no token a KV cache."""
-
 _WORDS = {
     "full_attention": Keeps.ALL, "attention": Keeps.ALL, "global": Keeps.ALL, "hybrid": Keeps.ALL, "*": Keeps.ALL,
     "sliding_attention": Keeps.WINDOW, "chunked_attention": Keeps.WINDOW, "local": Keeps.WINDOW,
@@ -96,19 +94,6 @@ PERIODS = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4}
 """Of so many layers in a row the last is a full one, where the config has a window and names no pattern."""
 
 
-ENCODERS = frozenset(
-    {
-        "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "eurobert", "gte", "layoutlm",
-        "longformer", "modernbert", "mpnet", "new", "nomic_bert", "roberta", "vit", "xlm-roberta", "xlnet",
-    }
-)  # fmt: skip
-"""Model types whose layers look both ways: nothing is generated token by token, so vLLM keeps nothing of them."""
-
-_ENCODING = ("ForMaskedLM", "ForPreTraining", "ForTokenClassification", "ForQuestionAnswering")
-"""Endings of architectures that only encoders have; Model and ForSequenceClassification are decoders' as well."""
-_GENERATING = ("CausalLM", "LMHeadModel", "ConditionalGeneration")
-
-
 def read_shape(document: object) -> Shape:
     """Read a config.json.
 
@@ -117,7 +102,7 @@ def read_shape(document: object) -> Shape:
     whole = fields_of(document)
     config = nested(whole, _NESTED, _LAYERS)
     model_type = config.text("model_type") or whole.text("model_type")
-    refused = _encoder(whole, model_type) or _without_attention(model_type)
+    refused = keeps_nothing(whole, model_type)
     if refused:
         raise ShapeError(refused)
     _understood(config, model_type)
@@ -138,24 +123,6 @@ def read_shape(document: object) -> Shape:
     return Shape(
         model_type, layers, heads, _head_dim(config, heads), _dtype(whole, config), config.first(_CONTEXT), tuple(notes)
     )
-
-
-def _encoder(whole: Fields, model_type: str) -> str:
-    """Say what shows that the model is an encoder alone, or ""."""
-    names, decodes = whole.texts("architectures"), whole.flag("is_decoder")
-    if decodes or whole.flag("is_encoder_decoder") or any(word in one for one in names for word in _GENERATING):
-        return ""
-    shows = ""
-    if model_type in ENCODERS:
-        shows = f"model_type {model_type!r}"
-    elif names and (decodes is False or all(name.endswith(_ENCODING) for name in names)):
-        why = "is_decoder is false, and " if decodes is False else ""
-        shows = f"{why}the architecture {reprlib.repr(names[0])} is no causal language model"
-    return f"{shows}: an encoder keeps no KV cache, since it generates nothing" if shows else ""
-
-
-def _without_attention(model_type: str) -> str:
-    return f"model_type {model_type!r} has no attention: there is no KV cache to reckon" if model_type in STATES else ""
 
 
 def _understood(config: Fields, model_type: str) -> None:

@@ -78,7 +78,7 @@ def _model(before: Model | None, now: float, found: Counts) -> Model:
     last = before.last
     moved = before.moved if found == last else now
     fallen = found.admitted < last.admitted, found.first_tokens < last.first_tokens, found.finished < last.finished
-    if fallen[0] and (fallen[2] or not last.finished) and (fallen[1] or not last.first_tokens):
+    if fallen[0] and (fallen[1] or not last.first_tokens):
         return Model(found, now, min(0.0, inside), min(0.0, waiting))  # all began anew at zero, with the whole server
     # A clock that jumped forwards must not look like a rest: two looks close to each other have to agree.
     if any(fallen) or now - moved >= REST:

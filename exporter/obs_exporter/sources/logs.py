@@ -166,17 +166,14 @@ class LogTail:
         lines = self._rest_of_vanished(frozenset(names.values()), now, wall)
         order = sorted(names, key=lambda name: (names[name] not in self._followed, name))
         readable: dict[str, _Identity] = {}
-        done: set[_Identity] = set()
         for name in order:
-            if names[name] not in done:
-                try:
-                    lines.extend(self._read(name, names[name], now, wall))
-                except OSError as error:
-                    problems.append(f"{name}: {error.strerror or error}")
-                    self._forget(names[name])
-                    continue
-            readable[name] = names[name]
-            done.add(names[name])
+            try:
+                lines.extend(self._read(name, names[name], now, wall))
+            except OSError as error:
+                problems.append(f"{name}: {error.strerror or error}")
+                self._forget(names[name])
+            else:
+                readable[name] = names[name]
         self._names, self._polled = readable, now
         alive = {followed.name for followed in self._followed.values()}
         gone = sorted(self._seen - alive - readable.keys())

@@ -368,6 +368,29 @@ def test_two_workers_that_begin_alike_are_two(tmp_path: Path, request: pytest.Fi
     assert len(lines) == 100
 
 
+def test_a_rotated_log_without_a_successor_is_not_gone(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Between the renaming and the writer's first line the name is missing, and the file is still followed."""
+    tail = LogTail([str(tmp_path / "worker*")])
+    request.addfinalizer(tail.close)
+    append(tmp_path / "worker.out", b"one\n")
+    texts(tail)
+    (tmp_path / "worker.out").rename(tmp_path / "worker.out.1")
+    assert tail.poll(1.0, None)[1].gone == ()
+    (tmp_path / "worker.out.1").unlink()
+    assert tail.poll(2.0, None)[1].gone == (str(tmp_path / "worker.out"),)
+
+
+def test_a_file_that_did_not_change_is_not_touched(path: Path, tail: LogTail, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(path, b"one\n")
+    texts(tail)
+
+    def refuse(*arguments: object) -> bytes:
+        raise OSError("this file need not be read")
+
+    monkeypatch.setattr(os, "pread", refuse)
+    assert tail.poll(1.0, None)[1].problems == ()
+
+
 def test_two_names_of_one_file_are_read_once(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     append(tmp_path / "engine-1.log", b"one\n")
     (tmp_path / "latest.log").symlink_to(tmp_path / "engine-1.log")
