@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
-from obs_exporter.stacks.log_lines import BLOCKS, ENGINE_START, FORMATS, Format, stamp
+from obs_exporter.stacks.log_lines import BLOCKS, ENGINE_START, FORMATS, Format
+from obs_exporter.stacks.stamps import stamp
 from obs_exporter.stacks.versions import matches
 
 SETTINGS = ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size", "gpu_memory_utilization",
@@ -75,6 +75,8 @@ _SIGNALS = tuple(
     (telling.id, form.marker, form.pattern) for telling in (*EXPECTED, PREEMPTION) for form in telling.formats
 )
 
+PASSED_OVER = "(the middle of a large file is passed over; line numbers from here on count only what was read)"
+
 FURTHER: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     ("context_length", "max_seq_len=", re.compile(r"\bmax_seq_len=\d+")),
     ("v0_fallback", "V0 Engine",
@@ -82,6 +84,7 @@ FURTHER: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     ("log_off", "AsyncLLM created",
      re.compile(r"AsyncLLM created with api_server_count more than 1; disabling stats logging")),
     ("metrics_unsupported", "Metrics not supported", re.compile(r"\[vllm\] Metrics not supported")),
+    ("passed_over", PASSED_OVER, re.compile(re.escape(PASSED_OVER))),
     ("arguments", "non-default args", re.compile(r"'({})': ('[\w.-]*'|[\w.]+)".format("|".join(SETTINGS)))),
 )  # fmt: skip
 """Lines that carry no signal and say what is wrong, or what took effect: id, text that every such line has, pattern."""
@@ -122,7 +125,7 @@ def excerpt(lines: Iterable[str]) -> str:
     for number, text in enumerate(lines, 1):
         stamped = stamp(text)
         if stamped is not None:
-            time = _clock(stamped)
+            time = f"{stamped} "
             newest = (number, f"{time}(the last line)")
         for kind, match in _matches(text):
             key = (kind, match.split(":")[0] if kind == "arguments" else "")
@@ -132,11 +135,6 @@ def excerpt(lines: Iterable[str]) -> str:
             kept.append((number, time + match))
     rows = {row for kept in found.values() for row in kept} | ({newest} if newest[0] else set())
     return "".join(f"{number}: {text}\n" for number, text in sorted(rows))
-
-
-def _clock(stamped: float) -> str:
-    """Write a stamp as vLLM does, without a year, and a space behind it."""
-    return f"{datetime(2000, 1, 1) + timedelta(seconds=stamped):%m-%d %H:%M:%S} "
 
 
 def _matches(text: str, excerpted: bool = False) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ V0_LOG = (
 )
 
 
+TEN = datetime(2026, 11, 29, 10, 0, tzinfo=UTC).timestamp()
+"""The time at which the log says 10:00:00."""
+
+
 @pytest.fixture
 def ray_page(tmp_path: Path) -> Path:
     path = tmp_path / "page.txt"
@@ -43,6 +48,8 @@ def signals(*arguments: object) -> dict[str, dict[str, Any]]:
 def test_a_log_turns_lost_into_log(ray_page: Path, tmp_path: Path) -> None:
     log = tmp_path / "worker-1.out"
     log.write_text(V0_LOG)
+    for path in (ray_page, log):
+        os.utime(path, (TEN + 12, TEN + 12))
     without = signals("--stack", "ray-serve", "--file", ray_page)
     with_log = signals("--stack", "ray-serve", "--file", ray_page, "--engine-log", log)
     for signal in ("kv_cache_usage", "kv_cache_capacity", "kv_cache_max_concurrency", "preemptions"):
@@ -55,30 +62,35 @@ def test_a_v1_log_leaves_preemptions_lost(tmp_path: Path) -> None:
     page, log = tmp_path / "page.txt", tmp_path / "server.log"
     log.write_bytes((DATA / "vllm/0.32.0-real-preempting/server.log").read_bytes())
     page.write_bytes((DATA / "triton/24.10-python-model/during.txt").read_bytes())
-    os.utime(page, (os.stat(log).st_mtime,) * 2)
+    end = datetime(2026, 11, 29, 17, 27, 5, tzinfo=UTC).timestamp()  # five seconds after the log's last stamp
+    for path in (page, log):
+        os.utime(path, (end, end))
     found = signals("--stack", "triton", "--stack-version", "26.01", "--file", page, "--engine-log", log)
     assert found["kv_cache_usage"]["state"] == "log"
     assert found["preemptions"]["state"] == "lost"
 
 
 @pytest.mark.parametrize(
-    ("page_at", "log_at", "idle_line", "state"),
+    ("page_at", "log_at", "more", "state"),
     [
-        (5000, 4990, "", "log"),
-        (5000, 4960, "", "stale"),
-        (4960, 5000, "", "log"),  # a log that was written on after the page was taken
-        (5000, 5000, "INFO 11-29 10:00:35 launcher.py:40] Route: /health\n", "log"),
-        (5000, 5000, "INFO 11-29 10:00:45 launcher.py:40] Route: /health\n", "stale"),
-        (5000, 4985, "INFO 11-29 10:00:30 launcher.py:40] Route: /health\n", "stale"),
+        (20, 10, "", "log"),
+        (50, 10, "", "stale"),
+        (15, 60, "", "log"),  # a log that was written on after the page was taken
+        (35, 35, "INFO 11-29 10:00:35 launcher.py:40] Route: /health\n", "log"),
+        (45, 45, "INFO 11-29 10:00:45 launcher.py:40] Route: /health\n", "stale"),
+        (45, 30, "INFO 11-29 10:00:30 launcher.py:40] Route: /health\n", "stale"),
+        (60, 60, 'INFO:     127.0.0.1:50000 - "GET /health HTTP/1.1" 200 OK\n' * 3, "stale"),
+        (5 * 3600 + 20, 5 * 3600 + 20, "", "log"),  # a container of another zone
+        (86400 * 3, 86400 * 3, "", "stale"),  # a log that was copied
     ],
 )
 def test_a_line_older_than_the_exporters_bound_is_stale(
-    page_at: int, log_at: int, idle_line: str, state: str, ray_page: Path, tmp_path: Path
+    page_at: int, log_at: int, more: str, state: str, ray_page: Path, tmp_path: Path
 ) -> None:
     log = tmp_path / "worker-1.out"
-    log.write_text(V0_LOG + idle_line)
-    os.utime(ray_page, (page_at, page_at))
-    os.utime(log, (log_at, log_at))
+    log.write_text(V0_LOG + more)
+    os.utime(ray_page, (TEN + page_at, TEN + page_at))
+    os.utime(log, (TEN + log_at, TEN + log_at))
     flags = ("--stack", "ray-serve", "--file", str(ray_page), "--engine-log", str(log))
     found = signals(*flags)
     assert found["kv_cache_usage"]["state"] == state

@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 
 from obs_audit import loglines
+from obs_audit.evidence import files
 
 Run = Callable[..., Result]
 PageOf = Callable[[str], bytes]
@@ -125,3 +126,25 @@ def test_settings_are_held_against_the_page_and_the_log(run: Run, tmp_path: Path
     ((severity, message),) = expected(run, page, log, "swap_space=4")
     assert severity == "warning"
     assert "nothing here tells swap_space" in message
+
+
+def test_a_huge_log_is_read_at_both_ends_and_says_so(tmp_path: Path) -> None:
+    """10 GB, of which the middle is a hole without a line's end: read whole it would fill the memory."""
+    log = tmp_path / "engine.log"
+    log.write_bytes(b"INFO 11-29 10:00:00 x] GPU KV cache size: 247,024 tokens\n")
+    with log.open("r+b") as handle:
+        handle.truncate(10 * 1024**3)
+        handle.seek(0, 2)
+        handle.write(b"\nINFO 11-29 11:00:00 x] GPU KV cache size: 1,024 tokens\n")
+    (piece,) = files.logs(str(log))
+    found = loglines.read("log", piece.body.decode()).lines
+    assert [row.partition(" ")[2] for row in found["kv_capacity"]] == [
+        "11-29 10:00:00 KV cache size: 247,024 tokens",
+        "11-29 11:00:00 KV cache size: 1,024 tokens",
+    ]
+    assert len(found["passed_over"]) == 1
+
+
+def test_a_year_and_a_zone_stay_in_an_excerpt() -> None:
+    (row, _) = loglines.excerpt(["2026-11-29T10:00:00.25+05:45 F INFO 11-29 10:00:00 # GPU blocks: 7"]).splitlines()
+    assert row == "1: 2026-11-29 10:00:00+05:45 # GPU blocks: 7"

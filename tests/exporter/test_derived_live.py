@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,15 @@ from obs_exporter.stacks import Claims, Known
 DATA = Path(__file__).parents[1] / "data"
 V1_0_7_2 = Claims(engine_version=Known(("0.7.2",), "given"))
 _STATS = (
-    "INFO 11-29 10:00:00 metrics.py:455] Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 2.0 tokens/s, "
-    "Running: 4 reqs, Swapped: 0 reqs, Pending: 12 reqs, GPU KV cache usage: 87.5%, CPU KV cache usage: 0.0%.\n"
+    "INFO {:%m-%d %H:%M:%S} metrics.py:455] Avg prompt throughput: 1.0 tokens/s, "
+    "Avg generation throughput: 2.0 tokens/s, Running: 4 reqs, Swapped: 0 reqs, "
+    "Pending: 12 reqs, GPU KV cache usage: 87.5%, CPU KV cache usage: 0.0%.\n"
 )
+
+
+def stats(ago: float = 0.0) -> str:
+    """A periodic line of so many seconds ago, as an engine in Kathmandu stamps it."""
+    return _STATS.format(datetime.now(timezone(timedelta(hours=5, minutes=45))) - timedelta(seconds=ago))
 
 
 class Server:
@@ -169,7 +176,7 @@ def test_a_log_fills_what_the_page_lacks_and_its_end_is_said(
     serve: Callable[..., Any], page: Callable[[str], bytes], tmp_path: Path
 ) -> None:
     log = tmp_path / "worker-1.out"
-    log.write_text(_STATS)
+    log.write_text(stats())
     url = serve(Server(page("ray/2.44.1-llm-standin-engine/during"))).url
     target = Target("r", "ray-serve", Access(url), engine_logs=(str(tmp_path / "worker-*.out"),))
     with looking(target) as looker:
@@ -178,13 +185,26 @@ def test_a_log_fills_what_the_page_lacks_and_its_end_is_said(
         log.unlink()
         answer = looker.look().reading.answer("kv_cache_usage")
         assert (answer.state, answer.series) == (State.STALE, ())
-        log.write_text(_STATS)
+        log.write_text(stats())
         assert looker.look().reading.answer("kv_cache_usage").state is State.LOG
+
+
+@pytest.mark.parametrize(("ago", "state"), [(5, State.LOG), (200, State.STALE)])
+def test_an_old_line_under_fresh_access_lines_is_stale_from_the_start(
+    ago: float, state: State, serve: Callable[..., Any], page: Callable[[str], bytes], tmp_path: Path
+) -> None:
+    log = tmp_path / "worker-1.out"
+    log.write_text(stats(ago) + 'INFO:     127.0.0.1:50000 - "POST /v1/completions HTTP/1.1" 200 OK\n' * 5)
+    url = serve(Server(page("ray/2.44.1-llm-standin-engine/during"))).url
+    with looking(Target("r", "ray-serve", Access(url), engine_logs=(str(log),))) as looker:
+        answer = looker.look().reading.answer("kv_cache_usage")
+    assert answer.state is state
+    assert bool(answer.series) is (state is State.LOG)
 
 
 def test_the_log_speaks_while_the_page_is_down(serve: Callable[..., Any], tmp_path: Path) -> None:
     log = tmp_path / "engine.log"
-    log.write_text(_STATS)
+    log.write_text(stats())
     server = Server(b"")
     server.status = 503
     target = Target("v", "vllm", Access(serve(server).url), engine_logs=(str(log),))

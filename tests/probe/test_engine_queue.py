@@ -25,6 +25,8 @@ TOKEN = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
         (b'{"queue_time_ms": null}', None),
         (b'{"queue_time_ms": -1}', None),
         (b'{"queue_time_ms": true}', None),
+        (b'{"queue_time_ms": NaN}', None),
+        (b'{"queue_time_ms": 1e999}', None),
         (b"null", None),
         (b"[1]", None),
     ],

@@ -9,9 +9,9 @@ from obs_audit.evidence.pieces import Bundle, Piece, Role
 from obs_exporter.derive import Context, Evidence, Memory, Settings, apply
 from obs_exporter.derive.from_logs import LogView, read
 from obs_exporter.exposition import Page
-from obs_exporter.sources.logs import behind
+from obs_exporter.sources.logs import behind, least_age
 from obs_exporter.stacks import Reading, Stack
-from obs_exporter.stacks.log_lines import stamp
+from obs_exporter.stacks.stamps import stamp, wall_stamp
 
 LOOKS = 15.0
 """Seconds between a page and the later look at it, where their times were not kept."""
@@ -21,7 +21,8 @@ def log_view(pieces: Iterable[Piece], now: float) -> LogView | None:
     """Return what the logs say, each line with its own time on the clock of ``now``; None where no log was given.
 
     Ages are reckoned as the exporter does: a file's time is that of its last line, and the stamps say how much earlier
-    the others were written. Where either time is not known (0), the last line counts as written now.
+    the others were written; where a line's own stamp proves it older than that, by the page's time, it is. Where either
+    time is not known (0), the last line counts as written now.
     """
     view: LogView | None = None
     for piece in pieces:
@@ -29,9 +30,10 @@ def log_view(pieces: Iterable[Piece], now: float) -> LogView | None:
         lines = piece.body.decode("utf-8", "replace").splitlines()
         stamps = [stamp(line) for line in lines]
         newest = next((one for one in reversed(stamps) if one is not None), None)
-        written = min(now, piece.taken) if now and piece.taken else now
+        written, clock = (min(now, piece.taken), wall_stamp(now)) if now and piece.taken else (now, None)
         for line, stamped in zip(lines, stamps, strict=True):
-            view = read(view, piece.source, line, written - behind(newest, stamped))
+            time = min(written - behind(newest, stamped), now - least_age(stamped, clock))
+            view = read(view, piece.source, line, time)
     return view
 
 

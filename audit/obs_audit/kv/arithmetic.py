@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections import Counter
 from dataclasses import dataclass
 
+from obs_audit.kv.fields import ShapeError
 from obs_audit.kv.shape import Keeps, Layer, Shape
 
 DTYPES = {"bfloat16": 2.0, "float16": 2.0, "float32": 4.0, "fp8": 1.0, "fp8_e4m3": 1.0, "fp8_e5m2": 1.0, "int8": 1.0}
@@ -12,15 +14,28 @@ DTYPES = {"bfloat16": 2.0, "float16": 2.0, "float32": 4.0, "fp8": 1.0, "fp8_e4m3
 
 AUTO = "auto"
 
+MODEL_DTYPES = {
+    "bfloat16": "bfloat16", "float16": "float16", "half": "float16", "float32": "bfloat16", "float": "bfloat16",
+    "": "bfloat16",
+}  # fmt: skip
+"""The cache's data type under ``auto``, by the model's own: vLLM runs a float32 model, and one that names none, in 16
+bits unless told otherwise, and so do its caches."""
+
 
 def resolve_dtype(asked: str, shape: Shape) -> str:
-    """Return the cache's data type: the one asked for, or under ``auto`` the model's own.
+    """Return the cache's data type: the one asked for, or under ``auto`` that of the model's own.
 
-    vLLM runs a float32 model in 16 bits unless told otherwise, and so do its caches.
+    Raises ``ShapeError`` under ``auto`` for a data type that vLLM runs no model in.
     """
     if asked != AUTO:
         return asked
-    return shape.dtype if shape.dtype in ("bfloat16", "float16") else "bfloat16"
+    if shape.dtype not in MODEL_DTYPES:
+        known = ", ".join(name for name in MODEL_DTYPES if name)
+        raise ShapeError(
+            f"torch_dtype is {reprlib.repr(shape.dtype)}; known are {known}: say the cache's data type with --dtype, "
+            "e.g. --dtype bfloat16"
+        )
+    return MODEL_DTYPES[shape.dtype]
 
 
 def kept_heads(layer: Layer, tensor_parallel: int) -> float:

@@ -7,14 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from obs_audit import loglines
+from obs_audit.evidence import files
 from obs_audit.kv.arithmetic import Capacity, Cost, blocks_in, capacity, cost, resolve_dtype
 from obs_audit.kv.checks import BLOCK_SIZE, CONFIGURED, check, told_block_size
+from obs_audit.kv.fields import ShapeError
 from obs_audit.kv.report import Result
-from obs_audit.kv.shape import ShapeError, read_shape
+from obs_audit.kv.shape import read_shape
 from obs_exporter.derive.from_logs import capacity as tokens_of
 from obs_exporter.errors import InputError
 from obs_exporter.sources.beside import Beside
 from obs_exporter.stacks.log_lines import BLOCKS, CONTEXT
+
+MAX_CONFIG = 16 * 1024 * 1024
+"""Bytes: far more than any model's config.json."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +42,16 @@ def calculate(asked: Asked) -> Result:
     Raises ``InputError`` for a file that cannot be read, is no model's config.json, or no engine's log.
     """
     try:
-        shape = read_shape(json.loads(asked.config.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise InputError(f"{asked.config}: {error.strerror or error}") from None
+        shape = read_shape(_document(asked.config))
+        dtype = resolve_dtype(asked.dtype, shape)
     except ShapeError as error:
         raise InputError(f"{asked.config}: {error}") from None
-    except ValueError as error:
-        raise InputError(f"{asked.config}: this is no JSON: {error}") from None
-    dtype = resolve_dtype(asked.dtype, shape)
     heads = max((layer.heads for layer in shape.layers), default=1)
     if max(heads, asked.tensor_parallel) % max(1, min(heads, asked.tensor_parallel)):
-        raise InputError(f"{heads} key/value heads cannot be split over {asked.tensor_parallel} GPUs")
+        raise InputError(
+            f"{heads} key/value heads cannot be split over {asked.tensor_parallel} GPUs: give --tensor-parallel-size a "
+            f"divisor or a multiple of {heads}"
+        )
     found = cost(shape, dtype, asked.tensor_parallel)
     starts = _starts(asked.engine_log)
     size = asked.block_size or next((told for start in starts if (told := told_block_size(start, found))), BLOCK_SIZE)
@@ -58,6 +62,21 @@ def calculate(asked: Asked) -> Result:
     fits: Capacity | None = capacity(found, size, blocks, longest) if blocks else None
     checks = tuple(one for start in starts for one in check(start, found, size, asked.num_blocks))
     return Result(shape, dtype, asked.tensor_parallel, size, longest, found, fits, checks)
+
+
+def _document(path: Path) -> object:
+    """Return the JSON document of a file. Raises ``InputError`` where it cannot be read, or is none."""
+    try:
+        with path.open("rb") as handle:
+            body = handle.read(MAX_CONFIG + 1)
+        if len(body) > MAX_CONFIG:
+            raise InputError(f"{path}: more than {MAX_CONFIG} bytes: this is no model's config.json")
+        document: object = json.loads(body.decode("utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: this is no JSON, so no model's config.json: {error}") from None
+    return document
 
 
 def _blocks_of_bytes(asked: Asked, found: Cost, size: int) -> int:
@@ -98,8 +117,8 @@ def _starts(globs: tuple[str, ...]) -> list[dict[str, float]]:
 def _configured(name: str) -> dict[str, float]:
     """Return the block size that the log's line of arguments sets; nothing where it sets none."""
     try:
-        with Path(name).open(encoding="utf-8", errors="replace") as handle:
-            settings = loglines.read(name, loglines.excerpt(handle)).settings
+        with Path(name).open("rb") as handle:
+            settings = loglines.read(name, loglines.excerpt(files.lines(handle))).settings
         return {CONFIGURED: float(int(settings["block_size"]))}
     except (OSError, KeyError, ValueError):
         return {}  # no such argument: vLLM then takes its default, which the other lines show

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
+from obs_audit.kv.fields import LARGEST
 from obs_exporter import options
 
-_POSITIVE = click.IntRange(min=1)
+_POSITIVE = click.IntRange(min=1, max=LARGEST)
 
 
 @click.command("kv")
@@ -34,7 +35,7 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--num-blocks", type=_POSITIVE, metavar="N", help="Blocks of the cache, e.g. --num-blocks 15326.")
 @click.option(
     "--kv-bytes",
-    type=options.FiniteRange(min=1),
+    type=options.FiniteRange(min=1, max=1e18),
     metavar="B",
     help="Bytes for the cache on one GPU, in place of blocks, e.g. --kv-bytes 7e9.",
 )

@@ -5,7 +5,8 @@ end-to-end histogram counts ends, so their difference is what runs or waits in t
 clients). More than the engine's slots cannot run, so what is above them waits: a lower bound, since slots may be empty.
 
 Requests that end in an error, or whose client leaves, are admitted and never finish. They are dropped from the
-difference whenever the engine is at rest, and when a reload restarts one of the counters.
+difference whenever the engine is at rest, and when a reload restarts one of the counters. Until then they are taken for
+requests that wait, or that run.
 """
 
 from __future__ import annotations
@@ -31,12 +32,17 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model's counters as last seen, what of their differences never ends, and since when nothing moves."""
+    """One model's counters as last seen, what of their differences never ends, and since when nothing moves.
+
+    ``floor``: one of the counters began anew while requests were under way. How many they were cannot be known, so that
+    the differences are lower bounds until the engine has been at rest.
+    """
 
     last: Counts
     moved: float
     stuck_inside: float = 0.0
     stuck_before: float = 0.0
+    floor: bool = False
 
     @property
     def inside(self) -> float:
@@ -69,18 +75,14 @@ def _model(before: Model | None, now: float, found: Counts) -> Model:
     inside, waiting = found.admitted - found.finished, found.admitted - found.first_tokens
     if before is None:
         return Model(found, now, min(0.0, inside), min(0.0, waiting))
-    moved = before.moved if found == before.last else now
-    restarted = any(
-        new < old
-        for new, old in (
-            (found.admitted, before.last.admitted),
-            (found.finished, before.last.finished),
-            (found.first_tokens, before.last.first_tokens),
-        )
-    )
+    last = before.last
+    moved = before.moved if found == last else now
+    fallen = found.admitted < last.admitted, found.first_tokens < last.first_tokens, found.finished < last.finished
+    if fallen[0] and (fallen[1] or not last.first_tokens):
+        return Model(found, now, min(0.0, inside), min(0.0, waiting))  # all began anew at zero, with the whole server
     # A clock that jumped forwards must not look like a rest: two looks close to each other have to agree.
-    if restarted or now - moved >= REST:
-        return Model(found, moved if not restarted else now, inside, waiting)
+    if any(fallen) or now - moved >= REST:
+        return Model(found, now if any(fallen) else moved, inside, waiting, floor=any(fallen))
     return replace(
         before,
         last=found,

@@ -19,15 +19,32 @@ class Estimate:
     upper: float
 
 
-def estimate(running: float, prompt: float, answer: float, capacity: float) -> Estimate | None:
-    """Estimate from the requests running, the mean tokens of a prompt and of an answer, and the capacity in tokens.
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the engine counted since its start.
+
+    Tokens of prompts (counted with a request's first token), tokens generated, requests that got their first token,
+    requests that finished. Those that run have prompts and tokens in the first two, too.
+    """
+
+    prompt_tokens: float
+    generated: float
+    begun: float
+    finished: float
+
+
+def estimate(running: float, totals: Totals, capacity: float) -> Estimate | None:
+    """Estimate from the requests running, what was counted so far, and the capacity in tokens.
 
     None where the numbers allow none.
     """
-    if capacity <= 0 or running < 0 or prompt < 0 or answer < 0:
+    if capacity <= 0 or running < 0 or totals.finished <= 0 or min(totals.prompt_tokens, totals.generated) < 0:
         return None
+    prompt = totals.prompt_tokens / max(totals.begun, totals.finished)
+    answer = totals.generated / (totals.finished + running / 2)
+    most = totals.generated / totals.finished
 
     def share(context: float) -> float:
         return min(1.0, running * context / capacity)
 
-    return Estimate(share(prompt + answer / 2), share(prompt), share(prompt + answer))
+    return Estimate(share(prompt + answer / 2), share(prompt), share(prompt + most))

@@ -8,6 +8,7 @@ one monotonic clock, given by the caller with each piece.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from obs_exporter.probe.sse import MAX_EVENT_BYTES, ErrorEvent, SSEError, SSEParser
@@ -168,7 +169,7 @@ class Answer:
     def _engine_metrics(self, metrics: object) -> None:
         """Read the engine's own queue wait (vLLM 0.25 and newer with --enable-per-request-metrics; null for n > 1)."""
         wait = metrics.get("queue_time_ms") if isinstance(metrics, dict) else None
-        if isinstance(wait, (int, float)) and not isinstance(wait, bool) and wait >= 0:
+        if isinstance(wait, (int, float)) and not isinstance(wait, bool) and 0 <= wait < math.inf:
             self.queue_wait_s = wait / 1000
 
     def _generated(self, at_ns: int, event: dict[str, Any]) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
 PERIODIC, START, EVENT = "periodic", "start", "event"
 """When a line is written: every few seconds under load, once at the start of the engine, or when something happens."""
@@ -149,7 +148,6 @@ FORMATS: tuple[Format, ...] = (
 """All formats. The V0 warning is written at preemption 1, 51, 101 and so on: its number counts, not its lines."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_STAMP = re.compile(r"(?:(\d{4})-)?(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?")
 _LONGEST = 4096
 """Characters of a line that are looked at: signal lines are far shorter, config dumps far longer."""
 
@@ -179,7 +177,7 @@ def parse_line(text: str) -> Iterator[Fact]:
         for field in form.fields:
             number = _number(match.groupdict().get(field.group) if field.group else "1")
             if number is not None:
-                values[field.name] = values.get(field.name, 0.0) + number * field.factor
+                values[field.name] = values.get(field.name, 0.0) + float(f"{number * field.factor:.12g}")
         if values and values.get("kv_cache_usage", 0.0) <= 1:
             yield Fact(form, _engine(match), tuple(values.items()))
 
@@ -195,19 +193,3 @@ def _number(text: str | None) -> float | None:
 def _engine(match: re.Match[str]) -> str:
     index = match.groupdict().get("engine")
     return str(int(index)) if index else ""
-
-
-def stamp(text: str) -> float | None:
-    """Return a line's own time in seconds, or None where it has none.
-
-    vLLM prints neither year nor zone, so only differences between stamps of one file mean anything.
-    """
-    match = _STAMP.search(text[:200])
-    if match is None:
-        return None
-    year, month, day, hour, minute, second, fraction = match.groups()
-    try:
-        moment = datetime(int(year or 2024), int(month), int(day), int(hour), int(minute), int(second))
-    except ValueError:
-        return None
-    return (moment - datetime(2000, 1, 1)).total_seconds() + float(f"0.{fraction or 0}")

@@ -119,9 +119,15 @@ def _combine(signal: Signal, one: float, other: float) -> float:
     return max(one, other) if signal.aggregation is Aggregation.MAX else one + other
 
 
+NO_NUMBER = "no_number"
+"""The code of an oddity: NaN stands in place of a value. What it means depends on whether the engine ever worked."""
+
+
 def _plausible(signal: Signal, value: float, row: Row, mapped: Mapped) -> bool:
-    """Whether a value can be; NaN is "nothing observed" and passes silently as no value."""
+    """Whether a value can be; what cannot be is noted."""
     if math.isnan(value):
+        message = f"{row.family} shows NaN, which is no number; it is not used"
+        mapped.oddities.append(Oddity(NO_NUMBER, message, row.signal))
         return False
     if value < 0 or math.isinf(value) or (signal.unit == "ratio" and value > 1):
         kind = "a ratio" if signal.unit == "ratio" else "a count"
@@ -164,7 +170,9 @@ def _pair(row: Row, page: Page, names: tuple[str, str], rule: LabelRule, mapped:
     mapped.series = tuple(
         Histogram(labels, ((_INF, count),), sums[labels] * row.factor)
         for labels, count in sorted(counts.items())
-        if labels in sums and count >= 0 and sums[labels] >= 0
+        if labels in sums
+        and _plausible(BY_ID[row.signal], count, row, mapped)
+        and _plausible(BY_ID[row.signal], sums[labels], row, mapped)
     )
     return mapped
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from obs_exporter.exposition import Page
-from obs_exporter.schema import SIGNALS, Provenance, Series, Signal, State
+from obs_exporter.schema import SIGNALS, Histogram, Kind, Provenance, Scalar, Series, Signal, State
 from obs_exporter.stacks import engine as vllm
 from obs_exporter.stacks.base import Stack
 from obs_exporter.stacks.expectation import expect, merge, on_paper, with_way_back
 from obs_exporter.stacks.identity import Identity, identify
-from obs_exporter.stacks.mapping import Mapped, apply
+from obs_exporter.stacks.mapping import NO_NUMBER, Mapped, apply
 from obs_exporter.stacks.model import Answer, Claims, Oddity, Point, Reading, Row
 from obs_exporter.stacks.versions import matches
 
@@ -46,10 +46,35 @@ def read_page(stack: Stack, page: Page, claims: Claims) -> Reading:
         answer, found = _answer(stack, page, signal, identity)
         answers.append(answer)
         oddities.extend(found)
+    answers, oddities = _without_numbers(answers, oddities)
     oddities.extend(_doubled(stack, answers))
     unique = tuple(dict.fromkeys(oddities))
     filled = tuple(_with_model(answers))
     return Reading(stack.name, identity.stack, identity.engine, identity.generation, filled, unique, problem)
+
+
+def _without_numbers(answers: list[Answer], oddities: list[Oddity]) -> tuple[list[Answer], list[Oddity]]:
+    """Judge NaN in place of values: an engine that never worked has observed nothing yet, any other is damaged."""
+    nans = {oddity.signal: oddity.message for oddity in oddities if oddity.code == NO_NUMBER}
+    if any(map(_worked, answers)):
+        return answers, [replace(one, code="out_of_range") if one.code == NO_NUMBER else one for one in oddities]
+    kept = [oddity for oddity in oddities if oddity.code != NO_NUMBER]
+    damaged = {oddity.signal for oddity in kept}
+    return [
+        replace(answer, state=State.IDLE, reason=f"{nans[answer.signal.id]}: nothing observed yet", remedy="")
+        if answer.signal.id in nans and answer.signal.id not in damaged and answer.state is State.LOST
+        else answer
+        for answer in answers
+    ], kept  # fmt: skip
+
+
+def _worked(answer: Answer) -> bool:
+    """Whether a published value shows that the engine has, or had, something to do."""
+    counting = answer.signal.kind is not Kind.GAUGE or answer.signal.id in ("requests_running", "requests_waiting")
+    return counting and any(
+        (one.count if isinstance(one, Histogram) else one.value if isinstance(one, Scalar) else 0) > 0
+        for one in answer.series
+    )
 
 
 def _doubled(stack: Stack, answers: list[Answer]) -> Iterator[Oddity]:

@@ -148,7 +148,7 @@ def test_bytes_for_less_than_one_block_are_an_input_error(config: Path) -> None:
     [
         ({"model_type": "bert", "architectures": ["BertModel"]}, "model_type 'bert'"),
         ({"model_type": "bert"}, "an encoder keeps no KV cache"),
-        ({"model_type": "x", "architectures": ["XForMaskedLM"]}, "XForMaskedLM is no causal language model"),
+        ({"model_type": "x", "architectures": ["XForMaskedLM"]}, "'XForMaskedLM' is no causal language model"),
         ({"model_type": "x", "architectures": ["XModel"], "is_decoder": False}, "is_decoder is false"),
         ({"model_type": "bert", "architectures": ["BertLMHeadModel"], "is_decoder": True}, ""),
         ({"architectures": ["Qwen2ForCausalLM"], "is_decoder": False}, ""),
@@ -162,3 +162,44 @@ def test_a_model_without_a_kv_cache_is_refused(changes: dict[str, object], said:
     result = run("--config", path)
     assert result.exit_code == (2 if said else 0)
     assert said in result.output
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "this is no JSON"),
+        (b"[" * 100_000, "this is no JSON"),
+        (b'{"num_hidden_layers": ' + b"9" * 5000 + b"}", "this is no JSON"),
+        (b"\xff\xfe\x00", "this is no JSON"),
+        (b"NaN", "one JSON object"),
+        (json.dumps(CONFIG | {"num_key_value_heads": 0}).encode(), "num_key_value_heads is 0"),
+        (json.dumps(CONFIG | {"torch_dtype": "complex64"}).encode(), "torch_dtype is 'complex64'; known are bfloat16"),
+    ],
+)
+def test_rubbish_is_an_error_in_one_line(body: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(body)
+    result = run("--config", path)
+    assert result.exit_code == 2
+    (line,) = result.output.splitlines()
+    assert f"{path}: " in line
+    assert message in line
+
+
+def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(CONFIG).encode())
+    assert "28,672 B a token" in run("--config", path).output
+
+
+def test_what_has_no_end_is_no_config() -> None:
+    result = run("--config", "/dev/zero")
+    assert result.exit_code == 2
+    assert "this is no model's config.json" in result.output
+
+
+@pytest.mark.parametrize(
+    "flags", [("--num-blocks", "1" + "0" * 400), ("--kv-bytes", "1e300"), ("--max-model-len", "1" + "0" * 50)]
+)
+def test_numbers_beyond_any_machine_are_usage_errors(flags: tuple[str, str], config: Path) -> None:
+    assert run("--config", config, *flags).exit_code == 2

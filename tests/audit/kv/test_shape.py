@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from obs_audit.kv.arithmetic import cost, resolve_dtype
-from obs_audit.kv.shape import Keeps, ShapeError, read_shape
+from obs_audit.kv.fields import ShapeError
+from obs_audit.kv.shape import Keeps, read_shape
 
 QWEN: dict[str, Any] = {
     "model_type": "qwen2", "num_hidden_layers": 28, "num_attention_heads": 12, "num_key_value_heads": 2,
@@ -120,7 +120,42 @@ def test_older_names_of_the_fields(config: dict[str, Any], heads: int, head_dim:
     ("config", "message"),
     [
         ([], "one JSON object"),
+        ([QWEN], "one JSON object"),
+        (None, "one JSON object"),
         ({}, "num_hidden_layers is missing"),
+        (QWEN | {"num_key_value_heads": 0}, "num_key_value_heads is 0; a whole number from 1"),
+        (QWEN | {"num_key_value_heads": -2}, "num_key_value_heads is -2"),
+        (QWEN | {"num_key_value_heads": "2"}, "num_key_value_heads is '2'"),
+        (QWEN | {"num_key_value_heads": 2.0}, "num_key_value_heads is 2.0"),
+        (QWEN | {"num_key_value_heads": float("nan")}, "num_key_value_heads is nan"),
+        (QWEN | {"num_key_value_heads": [2] * 28}, r"num_key_value_heads is \[2, 2"),
+        (QWEN | {"num_key_value_heads": 24}, "does not divide"),
+        (QWEN | {"num_key_value_heads_per_layer": [2] * 28}, "differ from layer to layer"),
+        (QWEN | {"attn_config": {"kv_n_heads": 0}}, "attn_config.kv_n_heads is 0"),
+        (QWEN | {"attn_config": [1]}, "attn_config is .*an object"),
+        (QWEN | {"text_config": [1]}, r"text_config is \[1\]; an object"),
+        (QWEN | {"text_config": {"num_hidden_layers": 4}}, "text_config.num_attention_heads is missing"),
+        (QWEN | {"num_hidden_layers": 0}, "num_hidden_layers is 0"),
+        (QWEN | {"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000"),
+        (QWEN | {"num_attention_heads": 10**30}, "num_attention_heads is"),
+        (QWEN | {"head_dim": 0}, "head_dim is 0"),
+        (QWEN | {"use_sliding_window": "false"}, "use_sliding_window is 'false'; true or false"),
+        (QWEN | {"is_encoder_decoder": "no"}, "is_encoder_decoder is 'no'"),
+        (QWEN | {"torch_dtype": 5}, "torch_dtype is 5; a text"),
+        (QWEN | {"layer_types": []}, "0 entries for 28"),
+        (QWEN | {"layer_types": 7}, "layer_types is 7"),
+        (QWEN | {"layer_types": [["x"]] * 28}, "a list of texts"),
+        (QWEN | {"layer_types": ["linear_attention"] * 28}, "no layer has attention"),
+        (QWEN | {"full_attention_interval": 29}, "no layer has attention"),
+        (QWEN | {"linear_attn_config": {"full_attn_layers": [[1]]}}, "full_attn_layers is"),
+        (QWEN | {"linear_attn_config": {"full_attn_layers": [29]}}, "full_attn_layers is"),
+        (QWEN | {"attn_layer_period": 8, "attn_layer_offset": 9}, "attn_layer_offset is 9; a whole number from 0 to 7"),
+        (QWEN | {"num_kv_shared_layers": 28}, "num_kv_shared_layers is 28"),
+        (QWEN | {"model_type": "mamba2"}, "no attention"),
+        (QWEN | {"global_head_dim": 512}, "other heads"),
+        (DEEPSEEK | {"qk_rope_head_dim": None}, "qk_rope_head_dim is missing"),
+        (DEEPSEEK | {"kv_lora_rank": 0}, "kv_lora_rank is 0"),
+        (DEEPSEEK | {"num_key_value_heads": 0}, "num_key_value_heads is 0"),
         ({"num_hidden_layers": 2}, "num_attention_heads is missing"),
         (QWEN | {"num_key_value_heads": 5}, "does not divide"),
         (QWEN | {"num_hidden_layers": "28"}, "whole number"),
@@ -137,19 +172,74 @@ def test_a_config_that_cannot_be_is_refused(config: Any, message: str) -> None:
         read_shape(config)
 
 
+_NAMES = [
+    *QWEN, *DEEPSEEK, *GPT_OSS, "attn_config", "linear_attn_config", "text_config", "full_attn_layers", "kv_n_heads",
+    "architectures", "quantization_config", "num_kv_shared_layers", "full_attention_interval", "attn_layer_period",
+    "attn_layer_offset", "multi_query", "use_sliding_window", "hybrid_override_pattern",
+]  # fmt: skip
+_FIELDS = st.sampled_from(_NAMES)
 _JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3),
+    st.none() | st.booleans() | st.integers(-2, 70) | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_FIELDS, inner, max_size=3),
     max_leaves=5,
 )
-_FIELDS = st.sampled_from([*QWEN, *DEEPSEEK, *GPT_OSS, "attn_config", "linear_attn_config", "text_config"])
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
-@given(st.dictionaries(_FIELDS, _JSON))
-def test_whatever_the_file_holds_the_error_is_ours(changes: dict[str, Any]) -> None:
-    with suppress(ShapeError):
-        read_shape(QWEN | changes)
+@given(st.sampled_from([QWEN, DEEPSEEK, GPT_OSS]), st.dictionaries(_FIELDS, _JSON, max_size=4))
+def test_whatever_the_file_holds_it_is_a_cost_or_our_error_in_one_line(
+    base: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    message, found = "", 0.0
+    try:
+        shape = read_shape(base | changes)
+        found = cost(shape, resolve_dtype("auto", shape)).per_token
+    except ShapeError as error:
+        message = str(error)
+    assert bool(message) != (found > 0)
+    assert "\n" not in message
+    assert len(message) < 400
+
+
+def test_what_is_assumed_is_said() -> None:
+    multi_head = {name: value for name, value in QWEN.items() if name not in ("num_key_value_heads", "torch_dtype")}
+    notes = "; ".join(read_shape(multi_head).notes)
+    assert "as many as attention heads are assumed" in notes
+    assert "no data type: 16 bits are assumed" in notes
+    assert not read_shape(QWEN).notes
+
+
+def test_a_hybrid_is_called_an_estimate() -> None:
+    """Qwen3-Next: 12 of 48 layers have attention; the others keep a state that no token makes larger."""
+    config = {
+        "model_type": "qwen3_next", "num_hidden_layers": 48, "num_attention_heads": 16, "num_key_value_heads": 2,
+        "head_dim": 256, "hidden_size": 2048, "full_attention_interval": 4, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    shape = read_shape(config)
+    assert cost(shape, "bfloat16").per_token == 12 * 2 * 2 * 256 * 2 == 24_576
+    assert "an estimate: 36 of 48 layers" in shape.notes[0]
+
+
+def test_the_language_models_own_part_counts() -> None:
+    """Multimodal configs may repeat some of its fields on top, and have those of the eyes beside it."""
+    config = {"dtype": "float16", "num_hidden_layers": 3, "vision_config": {"num_hidden_layers": 99}}
+    inner = {name: value for name, value in QWEN.items() if name != "torch_dtype"}
+    for nested in ({"text_config": inner}, {"thinker_config": {"text_config": inner}}):
+        shape = read_shape(config | nested)
+        assert (len(shape.layers), shape.dtype) == (28, "float16")
+
+
+def test_an_fp8_cache_of_the_checkpoint_is_said() -> None:
+    (note,) = read_shape(QWEN | {"quantization_config": {"kv_cache_scheme": {"num_bits": 8}}}).notes
+    assert "--dtype fp8" in note
+
+
+@pytest.mark.parametrize("name", ["complex64", "float8_e4m3fn", "bf16 "])
+def test_an_unknown_data_type_is_refused_unless_one_is_given(name: str) -> None:
+    shape = read_shape(QWEN | {"torch_dtype": name})
+    with pytest.raises(ShapeError, match=r"known are bfloat16, .*--dtype"):
+        resolve_dtype("auto", shape)
+    assert resolve_dtype("fp8", shape) == "fp8"
 
 
 def test_a_float32_model_has_a_16_bit_cache() -> None:

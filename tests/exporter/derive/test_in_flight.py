@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from hypothesis import given
@@ -63,6 +64,44 @@ def test_a_reload_restarts_the_layers_counter_and_the_difference() -> None:
     """Triton's own counters restart at zero with a reload, the backend's go on."""
     model = play((0, Counts(320, 320, 320)), (10, Counts(3, 320, 320)), (20, Counts(7, 322, 321)))
     assert model.inside == 3
+    assert model.floor, "six are inside in truth: the three of before the look cannot be told from old ones"
+    at_rest = Counts(7, 325, 325)
+    assert not play((0, Counts(3, 320, 320)), (1, Counts(1, 320, 320)), (2, at_rest), (2 + REST, at_rest)).floor
+
+
+def test_a_restart_of_the_whole_server_is_exact_from_the_first_look_on() -> None:
+    """All counters begin at zero, so that their difference needs no base."""
+    model = play((0, Counts(320, 312, 308)), (10, Counts(14, 4, 2)))
+    assert (model.inside, model.waiting_at_least(4), model.floor) == (12, 8, False)
+    young = play((0, Counts(12, 0, 0)), (10, Counts(9, 4, 0)))
+    assert (young.inside, young.waiting_at_least(4)) == (9, 5)
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from(["server", "layer"]))
+def test_the_bound_is_never_above_the_truth_over_reloads(random: Random, restarts: str) -> None:
+    """A queue before four slots; a reload loses all that is inside, and restarts Triton's counter or all of them."""
+    admitted = first = finished = 0
+    waiting, running = 0, [0, 0]  # in their prefill, decoding
+    state = State()
+    for now in range(1, 61):
+        for _ in range(random.randrange(8)):
+            event = random.randrange(4)
+            if event == 0:
+                admitted, waiting = admitted + 1, waiting + 1
+            elif event == 1 and waiting and sum(running) < 4:
+                waiting, running[0] = waiting - 1, running[0] + 1
+            elif event == 2 and running[0]:
+                running, first = [running[0] - 1, running[1] + 1], first + 1
+            elif event == 3 and running[1]:
+                running[1], finished = running[1] - 1, finished + 1
+        state = step(state, now, {_ONE: Counts(admitted, first, finished)})
+        model = state.models[_ONE]
+        assert model.waiting_at_least(4) <= waiting
+        assert model.inside <= waiting + sum(running)
+        if random.randrange(15) == 0 and admitted > 20:
+            waiting, running, admitted = 0, [0, 0], 0
+            first, finished = (0, 0) if restarts == "server" else (first, finished)
+            state = step(state, now, {_ONE: Counts(admitted, first, finished)})
 
 
 def test_a_client_that_leaves_before_its_first_token_does_not_hide_behind_running_ones() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from obs_exporter.sources import logs
-from obs_exporter.sources.logs import LogTail, Splitter
+from obs_exporter.sources.logs import LogState, LogTail
+from obs_exporter.sources.splitting import LONGEST_LINE, Splitter
 
 
 def texts(tail: LogTail, now: float = 0.0, wall: float | None = None) -> list[str]:
@@ -57,7 +59,7 @@ def test_rubbish_is_no_error(pieces: list[bytes]) -> None:
 
 def test_a_line_without_end_is_passed_over_and_the_next_one_read() -> None:
     splitter = Splitter()
-    assert not list(splitter.feed(b"\x00" * (logs.LONGEST_LINE + 1)))
+    assert not list(splitter.feed(b"\x00" * (LONGEST_LINE + 1)))
     assert not list(splitter.feed(b"\x00" * 10))
     assert list(splitter.feed(b"end\nnext\n")) == ["next"]
 
@@ -149,42 +151,259 @@ def test_what_is_no_file_is_a_problem_and_does_not_hang(tmp_path: Path, request:
 def test_a_file_that_may_not_be_read_is_a_problem(path: Path, tail: LogTail, monkeypatch: pytest.MonkeyPatch) -> None:
     append(path, b"one\n")
 
-    def refuse(name: str, status: os.stat_result) -> object:
+    def refuse(name: str, mode: str) -> object:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(logs, "_opened", refuse)
+    monkeypatch.setattr(logs, "open", refuse, raising=False)
     lines, state = tail.poll(0.0, None)
     assert (lines, state.files) == ([], ())
     assert "Permission denied" in state.problems[0]
 
 
 _STAMPED = b"INFO 11-29 10:00:%02d x.py:1] line\n"
+_ACCESS = b'INFO:     127.0.0.1:50000 - "POST /v1/completions HTTP/1.1" 200 OK\n'
+TEN = datetime(2026, 11, 29, 10, 0, tzinfo=UTC).timestamp()
+"""The wall clock at 10:00:00 on the day of the stamps, in UTC."""
 
 
-def test_lines_are_as_old_as_their_stamps_behind_the_files_time(path: Path, tail: LogTail) -> None:
+def ages(path: Path, wall: float | None, written: float | None = None) -> list[float]:
+    """The ages of the lines of a file that is opened at ``wall`` and was last written at ``written``."""
+    if written is not None:
+        os.utime(path, (written, written))
+    with closing(LogTail([str(path)])) as tail:
+        return [100.0 - line.time for line in tail.poll(100.0, wall)[0]]
+
+
+@pytest.mark.parametrize("hours", [0.0, 8.0, -3.5, 5.75])
+def test_lines_are_as_old_as_their_stamps_behind_the_files_time(path: Path, hours: float) -> None:
     """The last line is as old as the file; the one before it 30 s older, whatever zone the stamps are in."""
     append(path, _STAMPED % 0 + _STAMPED % 30)
-    os.utime(path, (5000.0, 5000.0))
-    lines, _ = tail.poll(100.0, 5007.0)
-    assert [line.time for line in lines] == [63.0, 93.0]
+    assert ages(path, TEN + hours * 3600 + 37, TEN + hours * 3600 + 30) == [37.0, 7.0]
 
 
-def test_offline_the_last_line_is_now(path: Path, tail: LogTail) -> None:
+@pytest.mark.parametrize("hours", [0.0, 8.0, -3.5, 5.75])
+def test_an_old_line_stays_old_under_fresh_lines_without_a_stamp(path: Path, hours: float) -> None:
+    """The engine wrote its last periodic line four minutes ago; access lines keep the file's time fresh."""
+    append(path, _STAMPED % 0 + _ACCESS * 20)
+    wall = TEN + hours * 3600 + 240
+    assert min(ages(path, wall, wall)) == 240.0
+
+
+def test_an_old_log_that_was_just_copied_is_old(path: Path) -> None:
     append(path, _STAMPED % 0 + _STAMPED % 30)
-    assert [line.time for line in tail.poll(100.0, None)[0]] == [70.0, 100.0]
+    days = TEN + 3 * 86400
+    assert min(ages(path, days, days)) >= 2 * 86400
 
 
-def test_new_years_eve_does_not_make_a_line_young(path: Path, tail: LogTail) -> None:
+def test_a_stamp_with_year_and_zone_tells_a_copys_age_to_the_second(path: Path) -> None:
+    append(path, b"2026-11-29T10:00:00.5Z stdout F INFO 11-29 18:00:00 x.py:1] line\n" + _ACCESS)
+    assert ages(path, TEN + 3600 * 3, TEN + 3600 * 3) == [10799.5, 10799.5]
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 9])
+def test_a_clock_a_little_ahead_does_not_age_a_live_line(path: Path, ahead: int) -> None:
+    append(path, _STAMPED % (20 + ahead))
+    assert ages(path, TEN + 20, TEN + 20) == [0.0]
+
+
+def test_lines_before_the_first_stamp_are_no_younger_than_it(path: Path) -> None:
+    append(path, b"no stamp\n" + _STAMPED % 0)
+    assert ages(path, TEN + 240, TEN + 240) == [240.0, 240.0]
+
+
+def test_a_line_of_another_process_that_came_a_second_late_ages_nothing(path: Path) -> None:
+    append(path, _STAMPED % 31 + _STAMPED % 30)
+    assert ages(path, TEN + 31, TEN + 31) == [0.0, 1.0]
+
+
+def test_rays_full_dates_beside_vllms_short_ones_age_nothing(path: Path) -> None:
+    append(path, _STAMPED % 30 + b"2026-11-29 10:00:31,250\tINFO worker.py:1 -- x\n")
+    assert ages(path, TEN + 33, TEN + 32) == [pytest.approx(3.0), pytest.approx(1.75)]
+
+
+def test_offline_the_last_line_is_now(path: Path) -> None:
+    append(path, _STAMPED % 0 + _STAMPED % 30)
+    assert ages(path, None) == [30.0, 0.0]
+
+
+def test_new_years_eve_does_not_make_a_line_young(path: Path) -> None:
     append(path, b"INFO 12-31 23:59:50 x\nINFO 01-01 00:00:00 x\n")
-    times = [line.time for line in tail.poll(0.0, None)[0]]
-    assert times[1] == 0.0
-    assert times[0] <= -10.0
+    assert ages(path, None) == [10.0, 0.0]
 
 
-@pytest.mark.parametrize("wall", [0.0, 1e10])
+@pytest.mark.parametrize("wall", [1.0, TEN - 3600, TEN + 3600, 1e10])
 def test_a_wall_clock_that_jumps_does_not_age_new_lines(path: Path, tail: LogTail, wall: float) -> None:
     append(path, _STAMPED % 0)
     tail.poll(100.0, path.stat().st_mtime)
     append(path, _STAMPED % 10)
     (line,), _ = tail.poll(110.0, wall)
     assert 100.0 <= line.time <= 110.0
+
+
+@pytest.mark.parametrize("jump", [-3600.0, 3600.0])
+def test_a_rotation_under_a_wall_clock_that_jumps_ages_nothing(path: Path, tail: LogTail, jump: float) -> None:
+    append(path, _STAMPED % 0)
+    tail.poll(100.0, TEN)
+    path.rename(path.with_suffix(".1"))
+    append(path, _STAMPED % 10)
+    os.utime(path, (TEN + 10, TEN + 10))
+    (line,), _ = tail.poll(110.0, TEN + 10 + jump)
+    assert 100.0 <= line.time <= 110.0
+
+
+def test_an_old_log_that_takes_the_place_of_a_live_one_is_old(path: Path, tail: LogTail) -> None:
+    """Ray's session_latest points to another session, or somebody copies an old log over the live one."""
+    append(path, _STAMPED % 30)
+    tail.poll(100.0, TEN + 30)
+    path.write_bytes(_STAMPED % 0 + _ACCESS * 3)
+    (line, *_), _ = tail.poll(101.0, TEN + 300)
+    assert line.time <= 101.0 - 300
+
+
+def test_a_file_that_was_empty_when_it_was_opened_is_live(path: Path, tail: LogTail) -> None:
+    append(path, b"")
+    tail.poll(100.0, TEN)
+    append(path, _STAMPED % 0)
+    (line,), _ = tail.poll(110.0, TEN + 450)
+    assert line.time >= 100.0
+
+
+# What rotation does to files.
+
+
+def long_log(begin: int, count: int) -> bytes:
+    """Lines that are all different, about 50 bytes each."""
+    return b"".join(b"INFO 11-29 10:00:00 x.py:%d] line number %06d\n" % (n, n) for n in range(begin, begin + count))
+
+
+@pytest.mark.parametrize("count", [1, 100, 5000])
+def test_a_file_rewritten_to_its_old_length_is_read_anew(path: Path, tail: LogTail, count: int) -> None:
+    append(path, long_log(0, count))
+    texts(tail)
+    with path.open("r+b") as handle:
+        handle.write(long_log(500_000, count))
+    assert texts(tail) == long_log(500_000, count).decode().splitlines()
+    assert texts(tail) == []
+
+
+def test_a_file_rewritten_with_the_same_bytes_is_not_read_twice(path: Path, tail: LogTail) -> None:
+    append(path, long_log(0, 100))
+    texts(tail)
+    path.write_bytes(long_log(0, 100))
+    os.utime(path, (1.0, 1.0))
+    assert texts(tail) == []
+    append(path, b"next\n")
+    assert texts(tail) == ["next"]
+
+
+def test_a_truncated_file_that_grew_beyond_the_old_place_is_read_from_the_start(path: Path, tail: LogTail) -> None:
+    append(path, long_log(0, 10))
+    texts(tail)
+    path.write_bytes(long_log(500_000, 300))
+    assert texts(tail) == long_log(500_000, 300).decode().splitlines()
+
+
+def test_a_rewritten_head_is_noticed_too(path: Path, tail: LogTail) -> None:
+    """All lines at the old place are alike: what tells is the beginning."""
+    append(path, long_log(0, 1) + b"same\n" * 1000)
+    texts(tail)
+    path.write_bytes(long_log(7, 1) + b"same\n" * 1001)
+    assert len(texts(tail)) == 1002
+
+
+def test_a_partial_line_is_not_glued_to_what_replaced_it(path: Path, tail: LogTail) -> None:
+    append(path, b"half of a")
+    texts(tail)
+    path.write_bytes(b"whole new line\n")
+    assert texts(tail) == ["whole new line"]
+
+
+def test_a_rotated_file_that_the_glob_matches_is_not_read_again(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Ray and logrotate rename worker.out to worker.out.1: the same file under another name."""
+    tail = LogTail([str(tmp_path / "worker*")])
+    request.addfinalizer(tail.close)
+    old, new = tmp_path / "worker.out.1", tmp_path / "worker.out"
+    append(new, b"one\n")
+    assert texts(tail) == ["one"]
+    append(new, b"rest\n")
+    new.rename(old)
+    append(new, b"first\n")
+    lines, state = tail.poll(1.0, None)
+    assert [(line.text, Path(line.file).name) for line in lines] == [("rest", "worker.out"), ("first", "worker.out")]
+    assert state.gone == ()
+    append(old, b"late\n")
+    assert texts(tail) == ["late"]
+    old.rename(tmp_path / "worker.out.2")
+    assert tail.poll(2.0, None) == ([], LogState((str(new), str(tmp_path / "worker.out.2"))))
+
+
+@pytest.mark.parametrize("name", ["worker.out.1", "worker.out-20261129", "worker.1.out"])
+@pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.parametrize("seen_before", [True, False])
+def test_a_copy_that_rotation_makes_is_read_from_where_we_stood(
+    tmp_path: Path, request: pytest.FixtureRequest, seen_before: bool, count: int, name: str
+) -> None:
+    """Logrotate's copytruncate: what was written between the last look and the copy stands in the copy alone."""
+    tail = LogTail([str(tmp_path / "worker*")])
+    request.addfinalizer(tail.close)
+    log, copy = tmp_path / "worker.out", tmp_path / name
+    append(log, long_log(0, count))
+    assert len(texts(tail)) == count
+    append(log, b"rest\n")
+    copy.write_bytes(log.read_bytes())
+    found = texts(tail) if seen_before else []
+    log.write_bytes(b"first\n")
+    found += texts(tail)
+    assert sorted(found) == ["first", "rest"]
+
+
+def test_two_workers_that_begin_alike_are_two(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    tail = LogTail([str(tmp_path / "worker*")])
+    request.addfinalizer(tail.close)
+    append(tmp_path / "worker-1.out", long_log(0, 100))
+    texts(tail)
+    append(tmp_path / "worker-10.out", long_log(0, 100))
+    lines, _ = tail.poll(1.0, None)
+    assert {Path(line.file).name for line in lines} == {"worker-10.out"}
+    assert len(lines) == 100
+
+
+def test_a_rotated_log_without_a_successor_is_not_gone(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Between the renaming and the writer's first line the name is missing, and the file is still followed."""
+    tail = LogTail([str(tmp_path / "worker*")])
+    request.addfinalizer(tail.close)
+    append(tmp_path / "worker.out", b"one\n")
+    texts(tail)
+    (tmp_path / "worker.out").rename(tmp_path / "worker.out.1")
+    assert tail.poll(1.0, None)[1].gone == ()
+    (tmp_path / "worker.out.1").unlink()
+    assert tail.poll(2.0, None)[1].gone == (str(tmp_path / "worker.out"),)
+
+
+def test_a_file_that_did_not_change_is_not_touched(path: Path, tail: LogTail, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(path, b"one\n")
+    texts(tail)
+
+    def refuse(*arguments: object) -> bytes:
+        raise OSError("this file need not be read")
+
+    monkeypatch.setattr(os, "pread", refuse)
+    assert tail.poll(1.0, None)[1].problems == ()
+
+
+def test_two_names_of_one_file_are_read_once(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    append(tmp_path / "engine-1.log", b"one\n")
+    (tmp_path / "latest.log").symlink_to(tmp_path / "engine-1.log")
+    tail = LogTail([str(tmp_path / "*.log"), str(tmp_path / "engine*")])
+    request.addfinalizer(tail.close)
+    assert texts(tail) == ["one"]
+    append(tmp_path / "engine-1.log", b"two\n")
+    assert texts(tail) == ["two"]
+
+
+def test_the_rest_of_a_file_that_was_deleted_is_read(path: Path, tail: LogTail) -> None:
+    append(path, b"one\n")
+    texts(tail)
+    append(path, b"rest\n")
+    path.unlink()
+    assert texts(tail) == ["rest"]

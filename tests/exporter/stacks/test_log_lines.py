@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from obs_exporter.stacks.log_lines import ENGINE_START, parse_line, stamp
+from obs_exporter.stacks.log_lines import ENGINE_START, parse_line
 
 CATALOGUE = Path(__file__).parents[2] / "data/vllm/log_formats.csv"
 ROWS = list(csv.DictReader(CATALOGUE.read_text(encoding="utf-8").splitlines()))
@@ -87,23 +87,3 @@ def test_what_is_no_signal_is_none(line: str) -> None:
 @given(st.text() | st.sampled_from(ROWS).map(lambda row: filled(row["format"])[::-1]))
 def test_no_line_is_an_error(line: str) -> None:
     list(parse_line(line))
-    stamp(line)
-
-
-@pytest.mark.parametrize(
-    ("early", "late", "seconds"),
-    [
-        ("INFO 11-29 17:26:42 x", "INFO 11-29 17:26:52 x", 10.0),
-        ("INFO 2026-11-29 17:14:38,287 x", "INFO 2026-11-29 17:14:39,037 x", 0.75),
-        ("2026-11-29T23:59:59.5Z stdout F x", "2026-11-30T00:00:00.5Z stdout F x", 1.0),
-    ],
-)
-def test_stamps_differ_by_what_passed(early: str, late: str, seconds: float) -> None:
-    one, other = stamp(early), stamp(late)
-    assert one is not None
-    assert other is not None
-    assert other - one == pytest.approx(seconds)
-
-
-def test_an_impossible_date_is_no_stamp() -> None:
-    assert stamp("INFO 13-40 99:26:42 x") is None

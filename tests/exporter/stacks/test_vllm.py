@@ -258,6 +258,39 @@ def test_a_sum_that_cannot_be_is_refused(read: Read, page: Callable[[str], bytes
     assert "out_of_range" in {oddity.code for oddity in reading.oddities}
 
 
+_USAGE = rb"(vllm:kv_cache_usage_perc\{[^}]*\}) \S+"
+
+
+@pytest.mark.parametrize("name", ["vllm/0.32.0-real/during", "vllm/0.32.0-real/after"])
+def test_nan_on_an_engine_that_works_or_worked_is_no_idle_signal(
+    name: str, read: Read, page: Callable[[str], bytes]
+) -> None:
+    reading = read("vllm", re.sub(_USAGE, rb"\1 NaN", page(name)))
+    answer = reading.answer("kv_cache_usage")
+    assert (answer.state, answer.series) == (State.LOST, ())
+    assert "kv_cache_usage_perc shows NaN" in answer.reason
+    assert [oddity.signal for oddity in reading.oddities if oddity.code == "out_of_range"] == ["kv_cache_usage"]
+
+
+def test_nan_on_an_engine_that_never_worked_is_idle_and_says_nan(read: Read, page: Callable[[str], bytes]) -> None:
+    reading = read("vllm", re.sub(_USAGE, rb"\1 NaN", page("vllm/0.32.0-real/idle")))
+    answer = reading.answer("kv_cache_usage")
+    assert answer.state is State.IDLE
+    assert "shows NaN" in answer.reason
+    assert not reading.oddities
+
+
+def test_nan_of_one_engine_beside_a_value_of_another_is_said(read: Read) -> None:
+    body = (
+        b"# TYPE vllm:num_requests_running gauge\n"
+        b'vllm:num_requests_running{engine="0",model_name="m"} 1\n'
+        b'vllm:num_requests_running{engine="1",model_name="m"} NaN\n'
+    )
+    reading = read("vllm", body, engine_version="0.32.0")
+    assert _scalar(reading, "requests_running") == 1
+    assert ["NaN" in oddity.message for oddity in reading.oddities] == [True]
+
+
 def test_a_count_that_contradicts_the_buckets_is_refused(read: Read, page: Callable[[str], bytes]) -> None:
     body = re.sub(rb"(vllm:request_queue_time_seconds_count\{[^}]*\}) \S+", rb"\1 99", page(PREEMPTING))
     reading = read("vllm", body)

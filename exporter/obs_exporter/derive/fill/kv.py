@@ -31,16 +31,23 @@ def fill(draft: Draft, context: Context) -> None:
     settings, answers = context.settings, draft.answers
     if not settings.estimate_kv_usage or answers["kv_cache_usage"].state not in OPEN_GAUGE:
         return
-    capacity = max(scalars(draft.series("kv_cache_capacity")).values(), default=0.0)
+    capacity = sum(scalars(draft.series("kv_cache_capacity")).values())
     finished = sum(scalars(draft.series("requests_finished")).values()) or sum(
         counts(draft.series("request_duration")).values()
     )
     running = _running(draft, settings.max_num_seqs)
     if running is None or not finished:
         return
-    prompt = sum(scalars(draft.series("prompt_tokens")).values()) / finished
-    answer = sum(scalars(draft.series("generation_tokens")).values()) / finished
-    found = kv_estimate.estimate(running, prompt, answer, capacity)
+    found = kv_estimate.estimate(
+        running,
+        kv_estimate.Totals(
+            sum(scalars(draft.series("prompt_tokens")).values()),
+            sum(scalars(draft.series("generation_tokens")).values()),
+            sum(counts(draft.series("ttft")).values()) or finished + running,
+            finished,
+        ),
+        capacity,
+    )
     if found is None:
         return
     series = Scalar(labelled(draft.model), found.value)

@@ -11,7 +11,9 @@ from obs_exporter.schema import BY_ID, Precision, Provenance, Scalar, State
 from obs_exporter.stacks.model import Answer
 
 _INSIDE = "requests admitted less requests finished; those that end in an error stay in it until the engine is at rest"
+_RELOADED = "; a reload restarted one of the two under load: a lower bound until the engine is at rest"
 _WAITING = "requests inside the engine less its slots (max_num_seqs): at least so many wait"
+_ENDED = "; of those that ended in an error, some count as waiting until the engine is at rest"
 
 _SLOTS = "--max-num-seqs"
 
@@ -33,7 +35,9 @@ def fill(draft: Draft, context: Context) -> None:
         return
     if draft.answers["layer_requests_ongoing"].state in OPEN_GAUGE:
         series = tuple(Scalar(labels, model.inside) for labels, model in sorted(models.items()))
-        _put(draft, "layer_requests_ongoing", _INSIDE, Precision.EXACT, series)
+        floor = any(model.floor for model in models.values())
+        precision = Precision.LOWER_BOUND if floor else Precision.EXACT
+        _put(draft, "layer_requests_ongoing", _INSIDE + (_RELOADED if floor else ""), precision, series)
     slots, waiting = context.settings.max_num_seqs, draft.answers["requests_waiting"]
     if not slots and not waiting.state.publishes and _SLOTS not in waiting.remedy:
         draft.put(
@@ -44,7 +48,7 @@ def fill(draft: Draft, context: Context) -> None:
         )
     if slots and waiting.state in OPEN_GAUGE:
         bounds = tuple(Scalar(labels, model.waiting_at_least(slots)) for labels, model in sorted(models.items()))
-        _put(draft, "requests_waiting", _WAITING, Precision.LOWER_BOUND, bounds)
+        _put(draft, "requests_waiting", _WAITING + _ENDED, Precision.LOWER_BOUND, bounds)
 
 
 def _put(draft: Draft, signal: str, reason: str, precision: Precision, series: tuple[Scalar, ...]) -> None:
