@@ -46,8 +46,13 @@ class Backlog:
             return
         self.add(exchange)
         if exchange.held > _HELD_BYTES:
+            self.read(exchange)
+
+    def read(self, exchange: Exchange) -> None:
+        """Read one answer now."""
+        if exchange.queued:
             self._waiting.remove(exchange)
-            self._read(exchange)
+        self._read(exchange)
 
     def read_one(self) -> None:
         """Read the answer that has waited longest."""

@@ -283,8 +283,11 @@ class Client:
             clean = ending.whole and http.keep_alive and not http.leftover and not transport.wants_write
             self._release(transport, keep=self._options.reuse and clean)
             exchange.transport = None
-        self._backlog.add(exchange)
         self._on_free()
+        if exchange.http.status >= 400:  # at once: a target that refuses everything is to be told before it is loaded
+            self._backlog.read(exchange)
+        else:
+            self._backlog.add(exchange)
 
     def _expire(self) -> None:
         now = time.perf_counter_ns()
