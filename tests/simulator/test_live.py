@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 import requests
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from obs_exporter.probe.cli import main as probe
 from obs_exporter.simulator import LAYERS, Config, Engine, Lengths, Outage
 from obs_exporter.simulator.live import LiveOptions, LiveThread, start_in_thread
 
@@ -280,3 +282,39 @@ def test_memory_does_not_grow_with_what_is_over() -> None:
         stream(live.url, max_tokens=300)
         time.sleep(1.2)
         assert live.kept_events < 20
+
+
+def test_triton_has_its_generate_extension_too(live: LiveThread, tmp_path: Path) -> None:
+    config = Config(engine=ENGINE, output_tokens=Lengths(5.0))
+    server = start_in_thread(config, LiveOptions(face="triton", record_truth=True))
+    try:
+        base = f"{server.url}/v2/models/tiny"
+        assert requests.get(f"{base}/ready", timeout=5).status_code == 200
+        body = {"text_input": "word" * 40, "sampling_parameters": '{"max_tokens": 6, "ignore_eos": true}'}
+        with requests.post(
+            f"{base}/generate_stream", json=body | {"stream": True}, stream=True, timeout=10
+        ) as response:
+            texts = [event["text_output"] for _, event in events(response)]
+        assert len(texts) == 6
+        whole = requests.post(f"{base}/generate", json=body, timeout=10).json()
+        assert whole == {"model_name": "tiny", "model_version": "1", "text_output": "".join(texts)}
+        assert [one.request.prompt_tokens for one in server.truth().requests] == [40, 40]
+        for path, wrong in (
+            ("generate", b"["),
+            ("generate", b'{"text_input": 1}'),
+            ("generate_stream", b'{"stream": 3}'),
+        ):
+            assert requests.post(f"{base}/{path}", data=wrong, timeout=5).status_code == 400
+        assert requests.get(f"{base}/generate", timeout=5).status_code == 405
+        assert requests.get(f"{server.url}/v2/models/other/ready", timeout=5).status_code == 400
+        done = CliRunner().invoke(
+            probe, ["run", "--url", server.url, "--model", "tiny", "--api", "triton-generate", "--concurrency", "2",
+                    "--requests-per-level", "6", "--repeats", "1", "--max-tokens", "4", "--ignore-eos", "--scenarios",
+                    "short", "--no-calibration", "--no-unique-prefix", "--output", str(tmp_path / "x.json")],
+        )  # fmt: skip
+        assert done.exit_code == 0, done.output
+        level = json.loads((tmp_path / "x.json").read_text())["levels"][0]
+        assert (level["goodput"], level["output_tokens"], level["token_source"]) == (1.0, 24, {"chunks": 24})
+    finally:
+        server.stop()
+    assert requests.get(f"{live.url}/v2/models/tiny/ready", timeout=5).status_code == 404

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
-from obs_exporter.simulator import openai
+from obs_exporter.simulator import generate, openai
 from obs_exporter.simulator.clock import NS, to_ns
 from obs_exporter.simulator.config import Layer
 from obs_exporter.simulator.events import Ended, Request, Stepped
@@ -14,6 +14,10 @@ from obs_exporter.simulator.http import Answer, HttpError
 
 GONE_CHECK_S = 0.25
 """How often a waiting request looks whether its client is still there."""
+
+
+Voice = openai.Voice | generate.Voice
+"""Who makes an answer's bytes: one for each API."""
 
 
 class Tokens:
@@ -77,7 +81,7 @@ class Tokens:
 
 async def write_answer(
     answer: Answer,
-    voice: openai.Voice,
+    voice: Voice,
     request: Request,
     tokens: Tokens,
     metrics: Callable[[], dict[str, float]] | None,
@@ -104,12 +108,12 @@ async def write_answer(
     if not voice.ask.stream:
         await answer.send(200, voice.whole(number, request.finish_reason, details))
         return
-    usage = voice.usage_event(number, details) if voice.ask.include_usage else b""
-    await answer.chunk(usage + openai.DONE)
+    if closing := voice.closing(number, details):
+        await answer.chunk(closing)
     await answer.end_stream()
 
 
-def _chunks(voice: openai.Voice, request: Request, number: int, count: int) -> bytes:
+def _chunks(voice: Voice, request: Request, number: int, count: int) -> bytes:
     last = request.output_tokens - 1
     return b"".join(
         voice.chunk(one, request.finish_reason if one == last else None) for one in range(number, number + count)

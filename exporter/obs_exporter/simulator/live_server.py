@@ -14,10 +14,11 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import unquote
 
-from obs_exporter.simulator import openai
+from obs_exporter.simulator import generate, openai
 from obs_exporter.simulator.clock import NS, to_seconds
-from obs_exporter.simulator.completion import Tokens, write_answer
+from obs_exporter.simulator.completion import Tokens, Voice, write_answer
 from obs_exporter.simulator.config import Config
 from obs_exporter.simulator.events import Ended, Request, Scheduled, Stepped
 from obs_exporter.simulator.faces import FACES, PageUnavailableError
@@ -219,6 +220,8 @@ class LiveServer:
                 await answer.send(200, json.dumps({"version": info.engine_version}).encode())
             case "GET", "/health":
                 await answer.send(200 if self._world.up else 503, b"", "text/plain")
+            case method, path if self._face.GENERATE and (found := generate.PATH.fullmatch(path)):
+                await self._generate(request, answer, reader, method, *found.groups())
             case _, "/v1/chat/completions" | "/v1/completions" | "/metrics" | "/v1/models" | "/version" | "/health":
                 raise HttpError(405, "Method Not Allowed")
             case _:
@@ -239,6 +242,24 @@ class LiveServer:
         created = int(self.config.epoch + to_seconds(self.now()))
         name = f"{prefix}-{request_uuid(request.id)}"
         voice = openai.Voice(ask, name, self.config.engine.model, created, fingerprint)
+        await self._answer(answer, reader, request, voice)
+
+    async def _generate(
+        self, http: HttpRequest, answer: Answer, reader: asyncio.StreamReader, method: str, model: str, what: str
+    ) -> None:
+        """Answer what is below /v2/models."""
+        if unquote(model) != self.config.engine.model:
+            raise HttpError(400, f"Request for unknown model: '{unquote(model)}' is not found")
+        if what == "ready":
+            await answer.send(200 if self._world.up else 400, b"", "text/plain")
+            return
+        if method != "POST":
+            raise HttpError(405, "Method Not Allowed")
+        ask = generate.parse(http.body, what == "generate_stream")
+        await self._answer(answer, reader, self._request(ask), generate.Voice(ask, self.config.engine.model))
+
+    async def _answer(self, answer: Answer, reader: asyncio.StreamReader, request: Request, voice: Voice) -> None:
+        """Let the engine work on a request, and send what it makes."""
         events: asyncio.Queue[Stepped | Ended] = asyncio.Queue()
         self._streams[request.id] = events
         submitted = self._advance()

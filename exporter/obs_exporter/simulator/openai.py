@@ -134,10 +134,12 @@ class Voice:
         delta = {"role": "assistant", "content": ""}
         return self._event({"choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}]})
 
-    def usage_event(self, produced: int, metrics: dict[str, float] | None) -> bytes:
-        """The event with the usage, and the per-request metrics where they are on."""
+    def closing(self, produced: int, metrics: dict[str, float] | None) -> bytes:
+        """What follows the last token: usage where it was asked for, the metrics where they are on, and [DONE]."""
+        if not self.ask.include_usage:
+            return DONE
         extra: dict[str, Any] = {} if metrics is None else {"metrics": metrics}
-        return self._event({"choices": [], "usage": self._usage(produced), **extra})
+        return self._event({"choices": [], "usage": self._usage(produced), **extra}) + DONE
 
     def whole(self, produced: int, finish_reason: str, metrics: dict[str, float] | None) -> bytes:
         """The answer in one piece."""

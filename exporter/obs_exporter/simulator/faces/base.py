@@ -38,6 +38,8 @@ class Face(ABC):
     """One stack's pages and logs over one event record."""
 
     INFO: FaceInfo
+    GENERATE = False
+    """Whether the stack has Triton's generate extension beside the OpenAI API."""
 
     def __init__(self, config: Config, log: EventLog) -> None:
         self.config = config

@@ -60,6 +60,7 @@ class TritonFace(Face):
 
     INFO = FaceInfo("triton", "triton", "2.51.0", "0.32.0", "Triton with the vLLM backend, custom metrics on")
     CUSTOM = True
+    GENERATE = True
 
     def __init__(self, config: Config, log: EventLog) -> None:
         super().__init__(config, log)
