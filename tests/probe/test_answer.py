@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from obs_exporter.probe import answer as answers
 from obs_exporter.probe import sse
-from obs_exporter.probe.answer import Answer
+from obs_exporter.probe.answer import Answer, choice_text
 from obs_exporter.probe.outcome import Ending, Outcome, count_tokens, judge
 
 WHOLE = Ending(200, True)
@@ -177,3 +178,25 @@ def test_a_plain_json_answer_is_one_event_at_its_end() -> None:
     found.close(9)
     assert (found.streamed, found.first_ns, found.usage_tokens) == (False, 9, 4)
     assert judge(found, WHOLE)[0] is Outcome.OK
+
+
+@pytest.mark.parametrize(
+    ("delta", "text"),
+    [
+        ({"reasoning": "tok ", "reasoning_content": "tok "}, "tok "),  # one text under two names
+        ({"reasoning": "a", "reasoning_content": "b"}, "ba"),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "image"}, {"text": "b"}]}, "ab"),
+        ({"function_call": {"name": "f", "arguments": "{}"}}, "f{}"),
+        ({"tool_calls": [{"function": {"name": "f"}}, None, {"function": 3}]}, "f"),
+        ({"content": None, "role": "assistant"}, ""),
+    ],
+)
+def test_text_in_all_its_forms(delta: dict[str, Any], text: str) -> None:
+    assert choice_text({"delta": delta}) == text
+
+
+def test_an_encoded_body_is_named() -> None:
+    made = Answer("text/event-stream", encoding="gzip")
+    made.feed(1, b"\x1f\x8b\x08")
+    assert "encoded (gzip)" in str(made.malformed)
+    assert Answer("text/event-stream", encoding="identity").malformed is None

@@ -394,7 +394,9 @@ def test_every_result_of_a_side_is_checked(side: str, key: str, version: bool) -
 @pytest.mark.parametrize(
     ("key", "a", "b"),
     [("max_tokens", 128, None), ("ignore_eos", True, False), ("api", "chat", "completions"), ("temperature", 0.0, 1.0),
-     ("unique_prefix", True, False), ("stream", True, False), ("min_tokens", None, 64)],
+     ("unique_prefix", True, False), ("stream", True, False), ("http2", False, True),
+     ("fresh_connections", False, True), ("proxied", False, True), ("continuous_usage", False, True),
+     ("min_tokens", None, 64)],
 )  # fmt: skip
 def test_the_same_must_have_been_asked(key: str, a: object, b: object) -> None:
     sides = [result({8: [1.0]}) | {"load": {key: value}} for value in (a, b)]

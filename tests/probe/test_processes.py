@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from obs_exporter.probe.lifeline import Lifeline
-from obs_exporter.probe.load import Stop
+from obs_exporter.probe.load import Stop, arrivals
 from obs_exporter.probe.processes import ProcessesError, run_processes
 from obs_exporter.probe.results import read_records, read_result, requests_path
 from obs_exporter.probe.truth.process import TruthProcess
@@ -149,3 +150,26 @@ def test_a_stopped_parent_leaves_nothing_behind(truth_server: TruthProcess, tmp_
     assert process.returncode == 1, err
     assert read_result(tmp_path / "x.json")["partial_reason"].count("stopped by a signal") == 2
     assert not list(tmp_path.glob(".obs-probe-*"))
+
+
+def test_an_open_loop_is_the_same_load_from_several_processes(truth_server: TruthProcess, tmp_path: Path) -> None:
+    output = tmp_path / "x.json"
+    command = [
+        sys.executable, "-m", "obs_exporter.probe.cli", "run", "--url", truth_server.url, "--model", "truth", "--rate",
+        "60", "--requests-per-level", "90", "--repeats", "1", "--warmup", "0", "--no-calibration", "--quiet", "--seed",
+        "5", "--max-client-error", "0.5", "--processes", "3", "--output", str(output),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    (level,) = read_result(output)["levels"]
+    assert level["client"]["limited"] == ""
+    records = sorted(read_records(requests_path(output)), key=lambda record: record.index)
+    assert [record.index for record in records] == list(range(90))
+    times = list(itertools.islice(arrivals(60, "5/0/60"), 90))
+    begun = [record.started_at - (record.late_s or 0.0) for record in records]
+    # The shards begin together to within their meeting's patience; every gap is that of the one process that was drawn.
+    offsets = [seen - at for seen, at in zip(begun, times, strict=True)]
+    for shard in range(3):
+        own = offsets[shard::3]
+        assert max(own) - min(own) < 0.001
+    assert max(offsets) - min(offsets) < 0.3

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from obs_exporter.probe.redact import HIDDEN, Redactor
-from obs_exporter.probe.results import read_records, requests_path
+from obs_exporter.probe.results import read_records, read_result, requests_path
 
 from .test_refusals import Answer, answering, run
 
@@ -65,6 +65,41 @@ def test_no_text_keeps_a_secret(secret: str, before: str, after: str) -> None:
 @given(SECRETS, st.integers(5, 40))
 def test_a_cut_off_secret_is_hidden_too(secret: str, length: int) -> None:
     assert Redactor([secret]).clean(f"it said {secret[:length]}") == f"it said {HIDDEN}"
+
+
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [
+        ("Qwen-pool", "The model Qwen/Qwen2.5-1.5B-Instruct does not exist."),
+        ("token-abc123", "maximum context length is 2048 tokens, however"),
+    ],
+)
+def test_words_that_begin_alike_stay(secret: str, text: str) -> None:
+    assert Redactor([secret]).clean(text) == text
+    assert secret not in Redactor([secret]).clean(f"{text}{secret}{text}")
+
+
+def test_no_control_character_reaches_a_terminal() -> None:
+    assert Redactor().clean("a\x1b]0;title\x07\nb\x9bc\x7f") == "a ]0;title  b c "
+
+
+def test_the_model_that_the_server_names_is_sent_as_it_is(tmp_path: Path) -> None:
+    """Also where a header's value begins like it."""
+    sent: list[str] = []
+
+    def answer(handler: Any, _number: int) -> tuple[int, bytes]:
+        sent.append(handler.asked_body["model"])
+        return 200, b'{"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}'
+
+    models = {"data": [{"id": "Qwen/Qwen2.5-1.5B-Instruct"}]}
+    with answering(answer, models) as (url, _):
+        done = run(
+            url + "/v1", tmp_path / "x.json", "--concurrency", "1", "--requests-per-level", "2", "--header",
+            "X-Pool: Qwen-pool", model=None,
+        )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert set(sent) == {"Qwen/Qwen2.5-1.5B-Instruct"}
+    assert read_result(tmp_path / "x.json")["target"]["model"] == "Qwen/Qwen2.5-1.5B-Instruct"
 
 
 def test_what_is_no_secret_stays() -> None:

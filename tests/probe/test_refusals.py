@@ -23,15 +23,15 @@ Answer = Callable[[Any, int], tuple[int, bytes]]
 
 
 @contextmanager
-def answering(answer: Answer) -> Iterator[tuple[str, list[str]]]:
-    """Serve (status, JSON body) for each POST; yield the address and the paths that were asked for."""
+def answering(answer: Answer, models: object = None) -> Iterator[tuple[str, list[str]]]:
+    """Serve (status, JSON body) for each POST and ``models`` for a GET; yield the address and the paths asked for."""
     asked: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            self.asked_body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             asked.append(self.path)
             status, body = answer(self, len(asked))
             self.send_response(status)
@@ -41,7 +41,14 @@ def answering(answer: Answer) -> Iterator[tuple[str, list[str]]]:
             self.wfile.write(body)
 
         def do_GET(self) -> None:
-            self.send_error(404)
+            if models is None:
+                self.send_error(404)
+                return
+            body = json.dumps(models).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
             return
@@ -64,8 +71,9 @@ def refuse(status: int, said: str = "no") -> Answer:
     return lambda _handler, _number: (status, json.dumps({"error": {"message": said}}).encode())
 
 
-def run(url: str, output: Path, *arguments: str, **environment: str) -> Any:
-    fixed = ["run", "--url", url, "--model", "m", "--output", str(output), "--no-calibration", "--repeats", "1"]
+def run(url: str, output: Path, *arguments: str, model: str | None = "m", **environment: str) -> Any:
+    named = ["--model", model] if model else []
+    fixed = ["run", "--url", url, *named, "--output", str(output), "--no-calibration", "--repeats", "1"]
     return CliRunner(env=environment).invoke(main, [*fixed, *arguments])
 
 

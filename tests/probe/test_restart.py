@@ -13,10 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from obs_exporter.probe.cli import main
-from obs_exporter.probe.discover import Hop, answers
 from obs_exporter.probe.load import Stop
-from obs_exporter.probe.request import TRITON_GENERATE, parse_endpoint
-from obs_exporter.probe.restart import Restart, RestartError, ready_path
+from obs_exporter.probe.restart import Restart, RestartError
 from obs_exporter.probe.results import read_result
 from obs_exporter.probe.truth.process import TruthProcess
 
@@ -25,6 +23,19 @@ def free_port() -> int:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended; whoever adopted it may not have noticed yet (Z)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z")
+    except FileNotFoundError:
+        return True
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
 
 
 def run(server: TruthProcess, output: Path, *more: str) -> tuple[int, str]:
@@ -36,32 +47,47 @@ def run(server: TruthProcess, output: Path, *more: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_it_waits_until_the_server_is_back() -> None:
-    hop = Hop(parse_endpoint(f"http://127.0.0.1:{(port := free_port())}/v1"))
+def test_it_waits_until_the_server_answers_a_request(tmp_path: Path) -> None:
+    """One without /models, which is not there for a while after the command."""
+    port = free_port()
     server = f"{sys.executable} -m obs_exporter.probe.truth.server --port {port}"
-    path = ready_path(hop, "chat", "truth")
-    assert not answers(hop, path)
-    Restart(f"(sleep 0.3; sleep 5 | {server}) > /dev/null 2>&1 &", hop, path, 30).run(Stop())
-    assert answers(hop, path)
+    background = f"(sleep 0.4; sleep 8 | {server}) > /dev/null 2>&1 &"
+    first = subprocess.Popen(server.split(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 20
+        while not listens(port):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        done = CliRunner().invoke(
+            main, ["run", "--url", f"http://127.0.0.1:{port}/nowhere", "--model", "truth", "--concurrency", "1",
+                   "--requests-per-level", "2", "--repeats", "2", "--no-calibration", "--min-tokens", "5",
+                   "--output", str(tmp_path / "x.json"), "--restart-timeout", "20",
+                   "--restart-command", f"kill {first.pid}; {background}"],
+        )  # fmt: skip
+    finally:
+        first.kill()
+        first.communicate()
+    assert done.exit_code == 0, done.output
+    assert [level["good"] for level in read_result(tmp_path / "x.json")["levels"]] == [2, 2]
 
 
 def test_a_server_that_does_not_come_back() -> None:
-    hop = Hop(parse_endpoint(f"http://127.0.0.1:{free_port()}"))
-    path = ready_path(hop, TRITON_GENERATE, "a b")
-    assert path == "/v2/models/a%20b/ready"
-    with pytest.raises(RestartError, match=r"GET /v2/models/a%20b/ready does not answer 200 within 0\.3 s"):
-        Restart("true", hop, path, 0.3).run(Stop())
+    with pytest.raises(RestartError, match=r"answers no request within 0\.3 s of --restart-command: no one there"):
+        Restart("true", 0.3).run(Stop(), lambda: "no one there")
 
 
-def test_a_command_that_hangs_is_ended_by_its_time_and_by_a_stop() -> None:
-    hop = Hop(parse_endpoint("http://127.0.0.1:1/v1"))
-    with pytest.raises(RestartError, match=r"did not end within 0\.3 s: so far"):
-        Restart("echo so far; exec sleep 60", hop, "/v1/models", 0.3).run(Stop())
+def test_a_command_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    command = f"echo so far; sh -c 'echo $$ > {inner}; exec sleep 60'; true"
+    with pytest.raises(RestartError, match=r"did not end within 1 s: so far"):
+        Restart(command, 1).run(Stop(), lambda: "")
+    assert gone(int(inner.read_text()))
     stop = Stop()
-    threading.Timer(0.3, lambda: setattr(stop, "requested", True)).start()
+    threading.Timer(1, lambda: setattr(stop, "requested", True)).start()
     began = time.monotonic()
-    Restart("exec sleep 60", hop, "/v1/models", 60).run(stop)
+    Restart(command, 60).run(stop, lambda: "never asked")
     assert time.monotonic() - began < 30
+    assert gone(int(inner.read_text()))
 
 
 def test_each_repeat_but_the_first_begins_with_a_restart(truth_server: TruthProcess, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from obs_exporter.probe.client import ClientOptions
 from obs_exporter.probe.load import Level
 from obs_exporter.probe.outcome import Outcome
 from obs_exporter.probe.request import Shape, parse_endpoint
-from obs_exporter.probe.results import read_result
+from obs_exporter.probe.results import read_records, read_result, requests_path
 from obs_exporter.probe.transport import TLSOptions, TransportError
 from obs_exporter.probe.truth import seal
 from obs_exporter.probe.truth.process import TruthProcess
@@ -240,3 +241,33 @@ def test_without_the_cipher_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     done = CliRunner().invoke(main, ["calibrate", "--concurrency", "1", "--tls"])
     assert done.exit_code == 2
     assert "no anonymous cipher" in done.output
+
+
+def test_a_slow_handshake_is_the_servers_not_the_clients(
+    truth_server: TruthProcess, authority: trustme.CA, ca_file: str, tmp_path: Path
+) -> None:
+    """In an open loop: the front blocks for a while, and those who come meanwhile wait for their connection."""
+    came: list[int] = []
+
+    async def blocking(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append(1)
+        if len(came) == 6:
+            time.sleep(0.8)  # nobody else is served meanwhile: that is the fault
+        await _join(reader, writer, truth_server.port)
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    output = tmp_path / "x.json"
+    with _relay(blocking, context) as port:
+        command = ["run", "--url", f"https://127.0.0.1:{port}/v1", "--model", "truth", "--cacert", ca_file, "--rate",
+                   "30", "--requests-per-level", "60", "--repeats", "1", "--warmup", "0", "--no-calibration",
+                   "--ttft-slo", "0.4", "--max-client-error", "0.3", "--output", str(output)]  # fmt: skip
+        done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    (level,) = read_result(output)["levels"]
+    assert level["schedule"]["late_s"]["p99"] > 0.4
+    assert level["schedule"]["own_late_s"]["p99"] < level["schedule"]["late_s"]["p99"] / 2
+    assert not level["client_limited"]
+    late = [record for record in read_records(requests_path(output)) if (record.late_s or 0) > 0.4]
+    assert late
+    assert not any(record.good for record in late)

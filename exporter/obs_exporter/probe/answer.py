@@ -28,9 +28,13 @@ def choice_text(choice: dict[str, Any]) -> str:
     if len(source) == 1 and isinstance(content, str):  # what nearly every event is
         return content
     parts = [value for field in _TEXT_FIELDS if isinstance(value := source.get(field), str)]
+    if isinstance(content, list):  # parts, as some servers send them
+        parts += [one["text"] for one in content if isinstance(one, dict) and isinstance(one.get("text"), str)]
+    if source.get("reasoning") and source.get("reasoning") == source.get("reasoning_content"):
+        parts.remove(source["reasoning"])  # one text under its old and its new name
     calls = source.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
+    functions = [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    for function in (*functions, source.get("function_call")):  # the latter is what tool_calls were before
         if isinstance(function, dict):
             parts += [value for key in ("name", "arguments") if isinstance(value := function.get(key), str)]
     return "".join(parts)
@@ -51,7 +55,7 @@ class Answer:
         "malformed", "payloads", "queue_wait_s", "streamed", "text", "usage_tokens",
     )  # fmt: skip
 
-    def __init__(self, content_type: str, keep_text: bool = False) -> None:
+    def __init__(self, content_type: str, keep_text: bool = False, encoding: str = "") -> None:
         self.streamed = not content_type.lower().startswith("application/json")
         self._content_type = content_type
         self._sse = SSEParser()
@@ -73,6 +77,8 @@ class Answer:
         self.ends_with_body = False
         self.error: str | None = None
         self.malformed: str | None = None
+        if encoding.strip().lower() not in ("", "identity"):
+            self.malformed = f"the body is encoded ({encoding[:40]}), though the request asked for identity"
         self.text: list[str] = []
 
     @property

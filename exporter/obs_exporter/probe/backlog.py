@@ -72,7 +72,10 @@ class Backlog:
         """Read the pieces of an answer that wait, and hand over an exchange that has ended."""
         exchange.queued = False
         if exchange.answer is None:
-            exchange.answer = Answer(exchange.http.headers.get("content-type", ""), self._keep_text)
+            headers = exchange.http.headers
+            exchange.answer = Answer(
+                headers.get("content-type", ""), self._keep_text, headers.get("content-encoding", "")
+            )
         for at_ns, body in exchange.pieces:
             exchange.answer.feed(at_ns, body)
         exchange.pieces.clear()

@@ -29,7 +29,10 @@ class Mismatch:
 _VERSIONS = {"engine version": "engine_version", "engine generation": "engine_generation"}
 _TARGET = _VERSIONS | {"model": "model", "GPU": "gpu"}
 _LIMITS = ("ttft_s", "e2e_s", "tpot_s")
-_LOAD = ("api", "stream", "max_tokens", "ignore_eos", "min_tokens", "temperature", "unique_prefix")
+_LOAD = (
+    "api", "stream", "max_tokens", "ignore_eos", "min_tokens", "temperature", "unique_prefix", "continuous_usage",
+    "http2", "fresh_connections", "proxied",
+)  # fmt: skip
 
 Results = Sequence[dict[str, Any]]
 

@@ -8,7 +8,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 
 from obs_exporter.probe.guard import refusal_hint
-from obs_exporter.probe.request import Endpoint
+from obs_exporter.probe.request import TRITON_GENERATE, Endpoint
 from obs_exporter.probe.transport import TLSOptions
 
 _TIMEOUT_S = 5.0
@@ -37,14 +37,16 @@ class Hop:
     key: str | None = None
 
 
-def first_model(hop: Hop) -> str:
+def first_model(hop: Hop, api: str) -> str:
     """Return the first model that GET /models lists. Raises DiscoverError."""
+    if api == TRITON_GENERATE:
+        raise DiscoverError(f"{hop.endpoint.url}: --api {api} needs --model: the name of Triton's model")
     path = f"{hop.endpoint.path}/models"
     try:
         data = _get(hop, path)
         return str(data["data"][0]["id"])
     except StatusError as error:
-        hint = refusal_hint(hop.endpoint, error.status, hop.key is not None)
+        hint = refusal_hint(hop.endpoint, error.status, hop.key is not None, api)
         raise DiscoverError(f"{hop.endpoint.url}: GET {path} answers {error}: {hint}; or give --model") from None
     except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
         reason = str(error) or error.__class__.__name__
@@ -60,22 +62,8 @@ def engine_version(hop: Hop) -> str | None:
     return version if isinstance(version, str) and version else None
 
 
-def answers(hop: Hop, path: str) -> bool:
-    """Whether a GET is answered with 200."""
-    try:
-        _body(hop, path)
-    except (OSError, HTTPException, ValueError):
-        return False
-    return True
-
-
 def _get(hop: Hop, path: str) -> Any:
     """Return the JSON that a GET brings. Raises OSError, HTTPException or ValueError."""
-    return json.loads(_body(hop, path))
-
-
-def _body(hop: Hop, path: str) -> bytes:
-    """Return what a GET brings. Raises OSError, HTTPException, and StatusError for a status other than 200."""
     target = hop.endpoint
     near = hop.proxy or target
     connection: HTTPConnection
@@ -96,4 +84,4 @@ def _body(hop: Hop, path: str) -> bytes:
         connection.close()
     if response.status != 200:
         raise StatusError(response.status)
-    return body
+    return json.loads(body)

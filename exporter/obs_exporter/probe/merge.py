@@ -20,6 +20,8 @@ from obs_exporter.probe.summary import Accumulator, LevelKey
 
 _SAME = ("run_id", "slo", "load", "target")
 _LOOK_S = 0.5
+_ARRIVALS = 5.0
+"""So many mean times between a shard's arrivals it may have to wait for its first one (exceeded once in 150)."""
 
 
 def merge_files(paths: Sequence[Path], output: Path, say: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
@@ -139,9 +141,14 @@ def _wider(span: tuple[float, float] | None, record: Record) -> tuple[float, flo
     return (start, end) if span is None else (min(span[0], start), max(span[1], end))
 
 
-def _overlap(spans: list[tuple[float, float]]) -> tuple[float, str]:
-    """Return for which share of a level all its shards ran, and why that is too little, or ""."""
-    starts, ends = [start for start, _ in spans], [end for _, end in spans]
+def _overlap(spans: list[tuple[float, float]], rate: float) -> tuple[float, str]:
+    """Return for which share of a level all its shards ran, and why that is too little, or "".
+
+    In an open loop of ``rate`` requests a second each shard waits for arrivals of its own, at both ends.
+    """
+    first, last = min(start for start, _ in spans), max(end for _, end in spans)
+    wait = _ARRIVALS * len(spans) / rate if rate else 0.0
+    starts, ends = [max(first, start - wait) for start, _ in spans], [min(last, end + wait) for _, end in spans]
     whole = max(ends) - min(starts)
     overlap = max(0.0, min(ends) - max(starts)) / whole if whole > 0 else 1.0
     if len(spans) < 2 or overlap >= OVERLAP_FLOOR:
@@ -167,7 +174,7 @@ def _merged_level(
             except ValueError as error:
                 raise ResultError(f"{key.scenario}: client.lag_s.by_edge_s: {error}") from None
     reasons = [client["limited"] for client in clients if client.get("limited")]
-    overlap, why = _overlap(spans)
+    overlap, why = _overlap(spans, key.rate)
     if why:
         reasons.append(why)
     summary["client"] = {

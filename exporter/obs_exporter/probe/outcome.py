@@ -53,8 +53,9 @@ class Record:
     """One finished request: a line of the requests file. Times are seconds; None means "not observed".
 
     ``started_at`` is wall-clock time (Unix seconds) of the send. ``ttft_s`` and ``e2e_s`` count from the moment the
-    request's bytes were handed to the kernel; in an open loop ``late_s`` is how long after its scheduled time that was,
-    and the SLOs are judged from the schedule. ``gaps_us`` are the times between token events in microseconds.
+    request's bytes were handed to the kernel; in an open loop ``late_s`` is how long after its scheduled time that was
+    (``own_late_s``: how long after it the probe began; the rest is the connection's), and the SLOs are judged from the
+    schedule. ``gaps_us`` are the times between token events in microseconds.
     ``lag_s`` is the longest time between a piece's arrival in the kernel and its read. ``queue_wait_s`` is the engine's
     own queue wait where the answer tells it. ``redone``: the server closed a kept connection before any byte
     of an answer, and the request was sent again on a new one; the times are those of the second send.
@@ -72,6 +73,7 @@ class Record:
     detail: str = ""
     status: int = 0
     late_s: float | None = None
+    own_late_s: float | None = None
     connect_s: float | None = None
     ttft_s: float | None = None
     last_s: float | None = None

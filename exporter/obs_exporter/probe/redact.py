@@ -10,12 +10,18 @@ from urllib.parse import quote
 
 HIDDEN = "[redacted]"
 _LEAST = 4
-"""Shorter values are no secrets: hiding them would hole every text. Also as much of a cut-off secret as is hidden."""
+"""Shorter values are no secrets: hiding them would hole every text. So much of a secret is hidden where a text ends."""
 _WORD = 8
+"""So much of a secret is hidden anywhere: less is an ordinary word ("tokens" is not token-abc123)."""
+_CONTROL = dict.fromkeys((*range(32), *range(127, 160)), " ")
+"""A server's line breaks and escape sequences are for no terminal."""
 
 
 class Redactor:
-    """Hides secrets, whole or cut off at their end (details are shortened), in the forms that texts give them."""
+    """Hides secrets, whole or cut off at their end (details are shortened), in the forms that texts give them.
+
+    What is left is one line without control characters.
+    """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         found: set[str] = set()
@@ -30,14 +36,19 @@ class Redactor:
 
     def clean(self, text: str) -> str:
         """Return the text without the secrets."""
-        parts, at = [], 0
-        while self._starts is not None and (found := self._starts.search(text, at)):
+        parts, at, look = [], 0, 0
+        while self._starts is not None and (found := self._starts.search(text, look)):
             rest = text[found.start() :]
-            parts += [text[at : found.start()], HIDDEN]
-            at = found.start() + max(_common(rest, secret) for secret in self._secrets)
-        return "".join([*parts, text[at:]])
+            hidden = max(_hidden(rest, secret) for secret in self._secrets)
+            look = found.start() + max(1, hidden)
+            if hidden:
+                parts += [text[at : found.start()], HIDDEN]
+                at = look
+        return "".join([*parts, text[at:]]).translate(_CONTROL)
 
 
-def _common(text: str, secret: str) -> int:
-    """Return how many characters both begin with."""
-    return next((i for i, (a, b) in enumerate(zip(text, secret, strict=False)) if a != b), min(len(text), len(secret)))
+def _hidden(text: str, secret: str) -> int:
+    """Return how many characters at the start of the text are the secret, or so much of it that they tell it."""
+    both = zip(text, secret, strict=False)
+    common = next((i for i, (a, b) in enumerate(both) if a != b), min(len(text), len(secret)))
+    return common if common in (len(secret), len(text)) or common >= _WORD else 0

@@ -138,6 +138,8 @@ class RequestBuilder:
             )
         self._shape = shape
         self.has_key = key is not None
+        self.api = shape.api
+        self.least_tokens = max(1, shape.min_tokens or 0)
         path = endpoint.path + _path(shape)
         if absolute_form:
             path = f"{endpoint.scheme}://{endpoint.authority}{path}"
@@ -147,6 +149,7 @@ class RequestBuilder:
             f"User-Agent: obs-probe/{__version__}",
             "Content-Type: application/json",
             f"Accept: {'text/event-stream' if shape.stream else 'application/json'}",
+            "Accept-Encoding: identity",
         ]
         lines += [f"{name}: {value}" for name, value in headers]
         if key:

@@ -6,16 +6,17 @@ spread is smaller than that of two lives, and an interval from them too narrow.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
-from urllib.parse import quote
 
-from obs_exporter.probe.discover import Hop, answers
 from obs_exporter.probe.load import Stop
-from obs_exporter.probe.request import TRITON_GENERATE
 
 _LOOK_S = 0.2
 _PATIENCE_S = 5.0
@@ -28,54 +29,50 @@ class RestartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The command, and how to see that the server is back. It must return only when the old server is gone."""
+    """The command. It must return only when the old server is gone, else that one is taken for the new."""
 
     command: str
-    hop: Hop
-    ready_path: str
     timeout_s: float
 
-    def run(self, stop: Stop) -> None:
-        """Run the command and wait for the server, both within the timeout. Raises RestartError."""
+    def run(self, stop: Stop, ready: Callable[[], str]) -> None:
+        """Run the command, then wait until ``ready`` gives "" and no reason; both within the timeout.
+
+        Raises RestartError.
+        """
         deadline = time.monotonic() + self.timeout_s
+        self._command(stop, deadline)
+        while not stop.requested and (reason := ready()):
+            if time.monotonic() > deadline:
+                limit = f"within {self.timeout_s:g} s of --restart-command"
+                raise RestartError(f"the server answers no request {limit}: {reason}")
+            time.sleep(_LOOK_S)
+
+    def _command(self, stop: Stop, deadline: float) -> None:
         with tempfile.TemporaryFile("w+", errors="replace") as said:
-            # A shell, because that is what the user wrote the line for.
-            process = subprocess.Popen(self.command, shell=True, stdout=said, stderr=said, stdin=subprocess.DEVNULL)  # noqa: S602
+            # A shell, because that is what the user wrote the line for; a session, so that all it started can be ended.
+            process = subprocess.Popen(  # noqa: S602
+                self.command, shell=True, stdout=said, stderr=said, stdin=subprocess.DEVNULL, start_new_session=True
+            )
             try:
-                while process.poll() is None:
-                    if stop.requested:
-                        return
+                while process.poll() is None and not stop.requested:
                     if time.monotonic() > deadline:
                         raise RestartError(f"--restart-command did not end within {self.timeout_s:g} s{_end_of(said)}")
                     time.sleep(_LOOK_S)
             finally:
                 _end(process)
-            if process.returncode:
+            if process.returncode and not stop.requested:
                 raise RestartError(f"--restart-command ended with status {process.returncode}{_end_of(said)}")
-        while not stop.requested and not answers(self.hop, self.ready_path):
-            if time.monotonic() > deadline:
-                where = f"{self.hop.endpoint.url}: GET {self.ready_path}"
-                raise RestartError(f"{where} does not answer 200 within {self.timeout_s:g} s of --restart-command")
-            time.sleep(_LOOK_S)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the command if it still runs: asked first, then killed."""
+    """End the command and what it started, if it still runs: asked first, then killed."""
     if process.poll() is not None:
         return
-    process.terminate()
-    try:
-        process.wait(_PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def ready_path(hop: Hop, api: str, model: str) -> str:
-    """Return what to ask for: the models of an OpenAI server, the model's readiness of Triton."""
-    if api == TRITON_GENERATE:
-        return f"{hop.endpoint.path}/v2/models/{quote(model, safe='')}/ready"
-    return f"{hop.endpoint.path}/models"
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_PATIENCE_S)
 
 
 def _end_of(said: IO[str]) -> str:

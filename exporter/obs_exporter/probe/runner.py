@@ -6,7 +6,7 @@ import gc
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from obs_exporter.probe.calibrate import Calibration, calibrate
@@ -17,16 +17,19 @@ from obs_exporter.probe.lag import LagHistogram
 from obs_exporter.probe.load import Level, RecordMaker, Slots, Stop, Ticket, arrivals, run_closed, run_open
 from obs_exporter.probe.outcome import SLO, Outcome, Record
 from obs_exporter.probe.redact import Redactor
-from obs_exporter.probe.request import Endpoint, RequestBuilder
+from obs_exporter.probe.request import Endpoint, Prompt, RequestBuilder
 from obs_exporter.probe.restart import Restart
 from obs_exporter.probe.results import ResultWriter
 from obs_exporter.probe.scenarios import Prompts, request_id
 from obs_exporter.probe.shards import Rendezvous, Shard
 from obs_exporter.probe.summary import Accumulator, LevelKey
-from obs_exporter.probe.transport import Address, resolve
+from obs_exporter.probe.transport import Address, TransportError, resolve
 
 _CPU_LIMIT = 0.9
 _AMBIGUOUS_LIMIT = 0.01
+_READY_S = 30.0
+"""So long a server that was just restarted may take for one small request before it is asked again."""
+_LOOK_S = 0.2
 
 
 class Observer:
@@ -134,8 +137,28 @@ class Runner:
         if self._plan.restart is None or self._stop.requested:
             return
         if not self._plan.shard.index:
-            self._plan.restart.run(self._stop)
+            self._plan.restart.run(self._stop, self._refusal)
         self._address = self._resolved()
+
+    def _refusal(self) -> str:
+        """Send the smallest request; return why it was not answered, or "" when the server works."""
+        plan, records = self._plan, list[Record]()
+        options = replace(plan.options, timeout_s=min(plan.options.timeout_s, _READY_S))
+        maker, name = RecordMaker(plan.slo, None, plan.redactor), request_id(plan.run_id, "ready", time.time_ns())
+        ticket = Ticket(plan.levels[0], 0, 0, name)
+        try:
+            client = Client(
+                plan.endpoint, options, lambda exchange: records.append(maker.make(exchange)), address=self._resolved()
+            )
+        except TransportError as error:
+            return str(error)
+        try:
+            client.start(plan.builder.build(Prompt((("user", "ready?"),), plan.builder.least_tokens), name), ticket)
+            while client.busy and not self._stop.requested:
+                client.poll(_LOOK_S)
+        finally:
+            client.close()
+        return "" if self._stop.requested or records[0].status == 200 else f"{records[0].outcome}: {records[0].detail}"
 
     def _meet(self, place: str) -> None:
         if self._plan.rendezvous is not None:
@@ -146,7 +169,7 @@ class Runner:
         slots, lag = Slots(), LagHistogram()
         sink = _Sink(RecordMaker(self._plan.slo, self._plan.tokenizer, self._plan.redactor))
         client = Client(self._plan.endpoint, self._plan.options, sink.finished, slots.free, lag.add, self._address)
-        guard = Guard(self._plan.endpoint, self._plan.builder.has_key)
+        guard = Guard(self._plan.endpoint, self._plan.builder.has_key, self._plan.builder.api)
         accumulator = Accumulator(LevelKey(level.scenario, level.concurrency or 0, level.rate or 0.0, repeat))
         try:
             self._warm_up(client, slots, sink, guard, level, repeat)
@@ -208,9 +231,9 @@ class Runner:
                 if width := plan.shard.slots(level):
                     run_closed(client, slots, build, level, width, plan.shard.indexes(level), self._stop)
             elif level.rate is not None:
-                # Independent Poisson processes of rate/n add up to one of the whole rate.
-                seed = f"{plan.seed}/{repeat}/{level.rate:g}/{plan.shard.index}"
-                times = arrivals(level.rate / plan.shard.count, seed)
+                # All shards draw the same arrivals and take them in turn: together they are those of one process.
+                drawn = arrivals(level.rate, f"{plan.seed}/{repeat}/{level.rate:g}")
+                times = itertools.islice(drawn, plan.shard.index, None, plan.shard.count)
                 run_open(client, build, level, times, plan.shard.indexes(level), self._stop)
         finally:
             gc.enable()
@@ -241,10 +264,10 @@ class Runner:
             late = lag.bound(0.99) or 0.0
             if late > self._plan.max_client_error_s:
                 reasons.append(f"reads came up to {late:g} s late (p99) and merged first tokens with later ones")
-        behind = ((summary["schedule"] or {}).get("late_s") or {}).get("p99")
+        behind = ((summary["schedule"] or {}).get("own_late_s") or {}).get("p99")
         if behind is not None and behind > self._plan.max_client_error_s:
             reasons.append(
-                f"requests left {behind * 1e3:.1f} ms after their schedule at p99"
+                f"the probe began requests {behind * 1e3:.1f} ms after their schedule at p99"
                 f" (limit {self._plan.max_client_error_s * 1e3:g} ms)"
             )
         return {

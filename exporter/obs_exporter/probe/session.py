@@ -23,7 +23,7 @@ from obs_exporter.probe.outcome import SLO, Record
 from obs_exporter.probe.progress import SharedProgress, progress_for
 from obs_exporter.probe.redact import Redactor
 from obs_exporter.probe.request import RequestBuilder, RequestError, Shape
-from obs_exporter.probe.restart import Restart, RestartError, ready_path
+from obs_exporter.probe.restart import Restart, RestartError
 from obs_exporter.probe.results import ResultError, ResultWriter
 from obs_exporter.probe.runner import Observer, Plan, Runner
 from obs_exporter.probe.scenarios import Prompts
@@ -141,7 +141,7 @@ class _Session:
         if options.textfile:
             refuse_results(Path(options.textfile))
         check_reachable(self._hop)
-        model = options.model or self._redactor.clean(first_model(self._hop))
+        model = options.model or first_model(self._hop, options.api)
         if options.stop_at_eof:
             self._lifeline.watch()
         with published(options, self._slo) as metrics, stopping(self._stop):
@@ -240,8 +240,7 @@ class _Session:
             meeting = Rendezvous(Path(options.rendezvous), self._run_id, self._shard, patience)
         restart = None
         if options.restart_command:
-            path = ready_path(self._hop, options.api, model)
-            restart = Restart(options.restart_command, self._hop, path, options.restart_timeout)
+            restart = Restart(options.restart_command, options.restart_timeout)
         return Plan(
             self._hop.endpoint, builder, self._prompts, self._levels, self._run_id, options.repeats, options.warmup,
             options.seed, self._slo, client, options.calibration, options.max_client_error, self._shard, meeting,
@@ -262,7 +261,8 @@ class _Session:
             "shard": options.shard,
             "seed": options.seed,
             "target": {
-                "name": target_name(options, self._hop.endpoint), "url": self._hop.endpoint.url, "model": model,
+                "name": target_name(options, self._hop.endpoint), "url": self._hop.endpoint.url,
+                "model": self._redactor.clean(model),
                 "weights": options.weights,
                 "stack": options.stack, "stack_version": options.stack_version, "engine_version": version,
                 "engine_version_source": source, "engine_generation": generation, "engine_generation_source": why,
@@ -274,6 +274,8 @@ class _Session:
                 "ignore_eos": options.ignore_eos, "min_tokens": options.min_tokens, "temperature": options.temperature,
                 "unique_prefix": options.unique_prefix, "warmup": options.warmup, "repeats": options.repeats,
                 "timeout_s": options.timeout, "http2": options.http2,
+                "fresh_connections": options.fresh_connections, "proxied": options.proxy is not None,
+                "usage": options.usage, "continuous_usage": options.continuous_usage,
                 "restarts": options.restart_command is not None,
                 "levels": [asdict(level) for level in self._levels],
             },

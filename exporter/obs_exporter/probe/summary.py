@@ -41,7 +41,7 @@ class Accumulator:
         self._ambiguous = 0
         self._not_streamed = 0
         self._ttft, self._tpot, self._e2e, self._late, self._queue = (doubles() for _ in range(5))
-        self._ttft_due, self._e2e_due = doubles(), doubles()
+        self._ttft_due, self._e2e_due, self._own_late = doubles(), doubles(), doubles()
         self._start, self._end, self._first, self._last, self._count = (doubles() for _ in range(5))
         self._gaps = LogBins()
         self._connects = 0
@@ -55,8 +55,10 @@ class Accumulator:
         self._good += record.good
         self._connects += record.connect_s is not None
         self._redone += record.redone
-        if record.late_s is not None and not record.redone:  # a second send's lateness is not the client's
+        if record.late_s is not None:
             self._late.append(record.late_s)
+        if record.own_late_s is not None and not record.redone:  # a second send's lateness is not the client's
+            self._own_late.append(record.own_late_s)
         start = record.started_at
         self._start.append(start)
         self._end.append(start + (record.e2e_s or 0.0))
@@ -181,6 +183,7 @@ class Accumulator:
             return None
         return {
             "late_s": describe(self._late),
+            "own_late_s": describe(self._own_late),
             "ttft_from_schedule_s": describe(self._ttft_due) | {"curve": distribution(self._ttft_due)},
             "e2e_from_schedule_s": describe(self._e2e_due),
         }

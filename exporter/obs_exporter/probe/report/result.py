@@ -181,10 +181,10 @@ def _remarks(loads: dict[Load, list[dict[str, Any]]]) -> list[str]:
                 + (" (an event may carry several tokens)" if "chunks" in sources else "")
             )
         if any(level.get("schedule") for level in levels):
-            late = median_of(levels, "schedule", "late_s", "p99")
+            late, own = (median_of(levels, "schedule", key, "p99") for key in ("late_s", "own_late_s"))
             found.append(
                 f"{name}: TTFT and E2E are shown, and SLOs judged, from the schedule;"
-                f" requests left {_number(late, '.4f')} s late at p99"
+                f" requests left {_number(late, '.4f')} s late at p99, the probe's own part {_number(own, '.4f')} s"
             )
     counts = [n for levels in loads.values() for n in values_of(levels, "ttft_s", "n")]
     if any(0 < n < _P99_NEEDS for n in counts):
