@@ -200,3 +200,10 @@ def test_an_encoded_body_is_named() -> None:
     made.feed(1, b"\x1f\x8b\x08")
     assert "encoded (gzip)" in str(made.malformed)
     assert Answer("text/event-stream", encoding="identity").malformed is None
+
+
+def test_an_end_inside_an_event_is_named() -> None:
+    cut = answer(event(content="a"), b"data: [DONE]\n")
+    assert judge(cut, WHOLE) == (
+        Outcome.TRUNCATED, "neither a finish reason nor [DONE]; it ends inside an event, whose empty line never came",
+    )  # fmt: skip

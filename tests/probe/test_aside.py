@@ -85,10 +85,10 @@ def test_requests_without_their_result_are_moved(tmp_path: Path) -> None:
 
 
 def test_requests_of_another_result_stay(tmp_path: Path) -> None:
-    write(tmp_path / "x.json", 3)
-    with pytest.raises(ResultError, match=r"holds the requests of .*x\.json"):
+    write(tmp_path / "x.out.json", 3)
+    with pytest.raises(ResultError, match=r"holds the requests of .*x\.out\.json"):
         make_room(tmp_path / "x.out")
-    assert indexes(tmp_path / "x.json") == [3]
+    assert indexes(tmp_path / "x.out.json") == [3]
 
 
 def test_a_result_that_another_run_writes_stays(tmp_path: Path) -> None:
@@ -175,3 +175,8 @@ def test_a_textfile_replaces_no_measurement(truth_server: TruthProcess, tmp_path
     )
     assert (done.exit_code, "holds measurements" in done.output) == (2, True)
     refuse_results(tmp_path / "none")
+
+
+def test_results_whose_names_differ_after_a_dot_have_requests_of_their_own(tmp_path: Path) -> None:
+    assert requests_path(tmp_path / "r-0.5") != requests_path(tmp_path / "r-0.7")
+    assert requests_path(tmp_path / "x.json") == tmp_path / "x.requests.jsonl"

@@ -133,6 +133,8 @@ def test_chats_come_from_a_file(tmp_path: Path) -> None:
     prompt = Prompts(0, True, chat_file=str(file)).source("chat", "")(5, "u")
     assert prompt.messages == (("system", "u s"), ("user", "a\u2028b"))
     assert prompt.max_tokens == 3
+    file.write_text(file.read_text("utf-8"), encoding="utf-8-sig")  # as some editors write it
+    assert Prompts(0, True, 7, str(file)).source("chat", "")(5, "u").max_tokens == 7
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,8 @@ def judge(answer: Answer, ending: Ending) -> tuple[Outcome, str]:
     if not answer.events and (ended or not answer.payloads):
         return Outcome.EMPTY, "no token in the answer"
     if not ended:
-        return Outcome.TRUNCATED, "neither a finish reason nor [DONE]"
+        cut = "; it ends inside an event, whose empty line never came" if answer.unfinished else ""
+        return Outcome.TRUNCATED, f"neither a finish reason nor [DONE]{cut}"
     return Outcome.OK, ""
 
 

@@ -32,7 +32,7 @@ class ResultError(ValueError):
 
 def requests_path(result: Path) -> Path:
     """Return where the raw requests of a result are kept: x.requests.jsonl beside x.json."""
-    return result.with_name(f"{result.stem}.requests.jsonl")
+    return result.with_name(f"{result.name.removesuffix('.json')}.requests.jsonl")
 
 
 class ResultWriter:

@@ -97,7 +97,7 @@ class Prompts:
 
         def prompt(index: int, unique_id: str) -> Prompt:
             messages, own_tokens = self._chats[index % len(self._chats)]
-            found = Prompt(messages, own_tokens or tokens)
+            found = Prompt(messages, self._max_tokens or own_tokens or tokens)
             return found.with_prefix(unique_id) if self._unique else found
 
         return prompt
@@ -112,7 +112,7 @@ _Chat = tuple[tuple[tuple[str, str], ...], int | None]
 
 def _read_chats(path: Path) -> tuple[_Chat, ...]:
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"{path}: cannot be read as UTF-8 text: {error}") from None
     chats = tuple(_chat(path, number, line) for number, line in enumerate(lines, 1) if line.strip())

@@ -122,6 +122,8 @@ class _Session:
                 raise InputError(f"--shard {error}") from None
             if self._shard.count > 1 and not options.run_id:
                 raise InputError("--shard needs --run-id: the same one for every shard of a run")
+        if options.continuous_usage and not options.usage:
+            raise InputError("--continuous-usage and --no-usage contradict each other: give one of them")
         if options.http2:
             check_http2(self._hop)
         if options.restart_command is not None:
