@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from obs_exporter.probe.cli import main
 from obs_exporter.probe.metrics import ProbeMetrics, edges_with
 from obs_exporter.probe.outcome import SLO
-from obs_exporter.probe.serve import Budget, TargetProbe
+from obs_exporter.probe.budget import Budget
+from obs_exporter.probe.serve import TargetProbe
 from obs_exporter.probe.serve_config import ConfigError, TargetConfig, load_config, parse_config
 from obs_exporter.probe.truth.process import TruthProcess
 

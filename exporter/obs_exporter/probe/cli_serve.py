@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from obs_exporter.probe.cli_common import InputError
+from obs_exporter.probe.cli_common import InputError, say
 
 
 @click.command("serve")
@@ -22,24 +24,31 @@ from obs_exporter.probe.cli_common import InputError
 @click.option(
     "--listen", help="Where to serve /metrics, for example 0.0.0.0:9109. Default: the file's, else 127.0.0.1:9109."
 )
-@click.option("--check", is_flag=True, help="Only check the file.")
+@click.option("--check", is_flag=True, help="Only check the file, the API keys and the certificates; send nothing.")
 def serve_command(config_file: Path, listen: str | None, check: bool) -> None:
     """Probe targets at a low rate, without end, within a budget of requests and tokens; ends on SIGTERM or Ctrl-C.
+
+    Whenever a target's requests end in another way than before, one line on standard error says so, with the reason.
 
     Example: obs-probe serve --config probe.yaml
     """
     from obs_exporter.probe.request import RequestError
-    from obs_exporter.probe.serve_config import ConfigError, load_config
+    from obs_exporter.probe.serve_config import ConfigError, check_here, load_config
 
     try:
         config = load_config(config_file)
+        try:
+            check_here(config)
+        except ConfigError as error:
+            raise ConfigError(f"{config_file}: {error}") from None
     except ConfigError as error:
         raise InputError(str(error)) from None
     if check:
-        click.echo(f"{config_file}: {len(config.targets)} targets, fine", err=True)
+        say(f"{config_file}: {len(config.targets)} target{'s' * (len(config.targets) != 1)}, fine")
         return
 
-    from obs_exporter.probe.metrics import MetricsOutputError, ProbeMetrics, serve_metrics
+    from obs_exporter.probe.metrics import ProbeMetrics
+    from obs_exporter.probe.publish import MetricsOutputError, serve_metrics
     from obs_exporter.probe.serve import serve
 
     stop = threading.Event()
@@ -50,10 +59,16 @@ def serve_command(config_file: Path, listen: str | None, check: bool) -> None:
         close, port = serve_metrics(metrics, listen or config.listen)
     except MetricsOutputError as error:
         raise InputError(str(error)) from None
-    click.echo(f"metrics: http://{(listen or config.listen).rpartition(':')[0]}:{port}/metrics", err=True)
+    say(f"metrics: http://{(listen or config.listen).rpartition(':')[0]}:{port}/metrics")
     try:
-        serve(config, metrics, stop)
+        serve(config, metrics, stop, _log)
     except RequestError as error:
         raise InputError(str(error)) from None
     finally:
         close()
+
+
+def _log(line: str) -> None:
+    """Write a line with its time to standard error; one that nobody takes any more must not end the probing."""
+    with suppress(OSError):
+        say(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}")
