@@ -7,10 +7,14 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from obs_exporter.probe.cli_common import InputError, say
+
+if TYPE_CHECKING:
+    from obs_exporter.probe.serve_config import ServeConfig
 
 
 @click.command("serve")
@@ -32,23 +36,15 @@ def serve_command(config_file: Path, listen: str | None, check: bool) -> None:
 
     Example: obs-probe serve --config probe.yaml
     """
+    from obs_exporter.probe.publish import MetricsOutputError, serve_metrics
     from obs_exporter.probe.request import RequestError
-    from obs_exporter.probe.serve_config import ConfigError, check_here, load_config
 
-    try:
-        config = load_config(config_file)
-        try:
-            check_here(config)
-        except ConfigError as error:
-            raise ConfigError(f"{config_file}: {error}") from None
-    except ConfigError as error:
-        raise InputError(str(error)) from None
+    config = _checked(config_file, listen)
     if check:
         say(f"{config_file}: {len(config.targets)} target{'s' * (len(config.targets) != 1)}, fine")
         return
 
     from obs_exporter.probe.metrics import ProbeMetrics
-    from obs_exporter.probe.publish import MetricsOutputError, serve_metrics
     from obs_exporter.probe.serve import serve
 
     stop = threading.Event()
@@ -66,6 +62,27 @@ def serve_command(config_file: Path, listen: str | None, check: bool) -> None:
         raise InputError(str(error)) from None
     finally:
         close()
+
+
+def _checked(config_file: Path, listen: str | None) -> ServeConfig:
+    """Return the configuration, found to be usable on this machine. Raises InputError."""
+    from obs_exporter.probe.publish import listen_address
+    from obs_exporter.probe.serve_config import ConfigError, check_here, load_config
+
+    try:
+        config = load_config(config_file)
+    except ConfigError as error:
+        raise InputError(str(error)) from None
+    try:
+        check_here(config)
+    except ConfigError as error:
+        raise InputError(f"{config_file}: {error}") from None
+    if listen:
+        try:
+            listen_address(listen)
+        except ValueError as error:
+            raise InputError(f"--listen {error}") from None
+    return config
 
 
 def _log(line: str) -> None:
