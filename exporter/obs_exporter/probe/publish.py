@@ -103,8 +103,6 @@ def check_textfile(path: Path) -> None:
     folder = path.parent
     if not folder.is_dir():
         raise MetricsOutputError(f"--textfile {path}: there is no folder {folder}: make it first")
-    if path.is_dir():
-        raise MetricsOutputError(f"--textfile {path}: a folder: give a file, for example {path / 'probe.prom'}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise MetricsOutputError(f"--textfile {path}: the folder {folder} may not be written to")
 

@@ -22,10 +22,10 @@ SCHEMA_VERSION = 1
 _NEEDED = ("schema_version", "target", "slo", "levels")
 _RESULT = tree(RESULT)
 _RECORD = tree(RECORD)
-_REASON = 500
+_REASON = 300
 """The longest reason, in characters, that is put into a result when nothing else can be written any more."""
-_ROOM = 6 * _REASON + 100
-"""Blanks in a partial result, enough for any such reason in JSON."""
+_ROOM = 12 * _REASON + 100
+"""Blanks in a partial result, enough for any such reason: JSON writes up to 12 characters for one."""
 _NAMED = 5
 """So many damaged lines are named; the others are only counted."""
 
