@@ -35,8 +35,15 @@ def test_endpoints(url: str, authority: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://h/v1", "http://", "http://u:secret@h/v1", "http://h:99999/v1", "http://h/v1?a=1", ""]
-)
+    "url",
+    [
+        "ftp://h/v1", "http://", "http://u:secret@h/v1", "http://h:99999/v1", "http://h/v1?a=1", "",
+        "http://u:secret@127.0.0.1:port/v1", "ftp://u:secret@h", "http://u:secret@[::1/v1", "//u:secret@h/v1",
+        "http://u:se/secret@h/v1", "http://u:12/secret@h/v1", "http://u:se?secret@h/v1", "http://u:se#secret@h/v1",
+        "ftp://h/v1?token=secret", "http://[h?token=secret", "http://h:x?token=secret", "http://u:secret@\u2100/v1",
+        "secret@h/v1", "http://:secret@h",
+    ],
+)  # fmt: skip
 def test_bad_urls_are_refused_and_no_secret_is_repeated(url: str) -> None:
     with pytest.raises(RequestError) as caught:
         parse_endpoint(url)

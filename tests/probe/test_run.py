@@ -6,6 +6,7 @@ import http.server
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -220,7 +221,13 @@ def test_several_processes_give_one_result(truth_server: TruthProcess, tmp_path:
     ids = [record.id for record in read_records(requests_path(output))]
     assert len(set(ids)) == 40
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-    assert 'llm_probe_good_requests_total{concurrency="6",rate="",scenario="short"' in textfile.read_text()
+    text = textfile.read_text()
+    assert 'llm_probe_good_requests_total{concurrency="6",rate="",scenario="short"' in text
+    assert len(re.findall(r"^llm_probe_level_running{.*} 0\.0$", text, re.MULTILINE)) == 2
+    assert len(re.findall(r"^llm_probe_client_limited{.*} [01]\.0$", text, re.MULTILINE)) == 2
+    # What only the other processes know is not there, rather than 0.
+    assert "llm_probe_requests_in_flight{" not in text
+    assert "llm_probe_client_lag_seconds_count" not in text
 
 
 def test_slots_that_processes_cannot_share_evenly(truth_server: TruthProcess, tmp_path: Path) -> None:
@@ -311,12 +318,33 @@ def test_metrics_while_it_runs_and_after(truth_server: TruthProcess, tmp_path: P
     process.communicate(timeout=20)
     labels = 'concurrency="2",rate="",scenario="short",target="t"'
     assert f"llm_probe_level_running{{{labels}}} 1.0" in live
+    assert f"llm_probe_requests_in_flight{{{labels}}} " in live
+    assert f"llm_probe_client_lag_seconds_count{{{labels}}} " in live
     text = textfile.read_text()
     assert f"llm_probe_goodput_ratio{{{labels}}} 1.0" in text
     assert (
         f'llm_probe_time_to_first_token_seconds_bucket{{concurrency="2",le="0.5",{labels.partition(",")[2]}}}' in text
     )
     assert "_created" not in text
+
+
+def test_the_live_page_of_several_processes_has_no_false_zero(truth_server: TruthProcess, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*PROBE, "run", "--url", truth_server.url, "--concurrency", "4", "--duration", "2", "--processes", "2",
+         "--listen", "127.0.0.1:0", "--output", str(tmp_path / "x.json"), *QUICK],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    url = process.stderr.readline().split()[1]
+    live = ""
+    deadline = time.monotonic() + 10
+    while "\nllm_probe_level_running{" not in live and time.monotonic() < deadline:
+        live = read_page(url)
+        time.sleep(0.05)
+    process.communicate(timeout=20)
+    assert re.search(r"^llm_probe_level_running{.*} 1\.0$", live, re.MULTILINE)
+    assert "\nllm_probe_requests_in_flight{" not in live
+    assert "\nllm_probe_client_lag_seconds_count" not in live
 
 
 def test_a_secret_is_nowhere(truth_server: TruthProcess, tmp_path: Path) -> None:
@@ -353,6 +381,14 @@ def test_a_secret_is_nowhere(truth_server: TruthProcess, tmp_path: Path) -> None
         (["--url", "{url}", "--push-gateway", "http://u:hidden@127.0.0.1:1"], "--push-gateway: the URL carries"),
         (["--url", "{url}", "--push-gateway", "u:hidden@127.0.0.1:1"], "--push-gateway: the URL carries"),
         (["--url", "{url}", "--metrics-url", "http://u:hidden@127.0.0.1:1/metrics"], "--metrics-url: the URL carries"),
+        (["--url", "{url}", "--push-gateway", "http://127.0.0.1:1?token=hidden"], "has no query"),
+        (["--url", "{url}", "--push-gateway", "http://127.0.0.1:x?token=hidden"], "--push-gateway: the URL is not"),
+        (["--url", "{url}", "--metrics-url", "ftp://h/?token=hidden"], "--metrics-url 'ftp://h/' is not an http"),
+        (["--url", "{url}", "--metrics-url", "http://u:p/hidden@h/m"], "--metrics-url: the URL carries"),
+        (["--url", "{url}", "--proxy", "http://u:hidden@127.0.0.1:port"], "--proxy: the URL is not a URL"),
+        (["--url", "{url}", "--proxy", "http://u:hidden@127.0.0.1:1"], "--proxy: the URL carries"),
+        (["--url", "http://u:hidden@[::1/v1"], "the URL is not a URL"),
+        (["--url", "{url}", "--textfile", "/nonexist/x.prom"], "there is no folder /nonexist"),
         (["--url", "{url}", "--output", "/proc/nope/x.json"], "cannot be written"),
         (["--url", "{url}", "--cacert", "/nope.pem"], None),
     ],
@@ -465,11 +501,13 @@ def test_a_tokenizer_counts_where_the_server_does_not(truth_server: TruthProcess
 
 
 class _Other(http.server.BaseHTTPRequestHandler):
-    """A Pushgateway and a metrics page in one; remembers what was pushed."""
+    """A Pushgateway and a metrics page in one; remembers what was pushed, and where."""
 
     pushed: ClassVar[list[bytes]] = []
+    groups: ClassVar[list[str]] = []
 
     def do_PUT(self) -> None:
+        self.groups.append(self.path)
         self.pushed.append(self.rfile.read(int(self.headers["Content-Length"])))
         self._answer(b"")
 
@@ -493,7 +531,7 @@ def test_the_servers_page_and_a_push(truth_server: TruthProcess, tmp_path: Path)
     try:
         url = f"http://127.0.0.1:{other.server_port}"
         done, result = run(truth_server, tmp_path / "x.json", "--concurrency", "2", "--requests-per-level", "4",
-                           "--metrics-url", f"{url}/metrics", "--push-gateway", url)  # fmt: skip
+                           "--metrics-url", f"{url}/metrics", "--push-gateway", url, "--name", "ray")  # fmt: skip
     finally:
         other.shutdown()
         thread.join()
@@ -504,13 +542,15 @@ def test_the_servers_page_and_a_push(truth_server: TruthProcess, tmp_path: Path)
     assert server["signals"]["preemptions"]["value"] is None
     assert "25.0%" in done.stdout
     assert b"llm_probe_good_requests_total" in _Other.pushed[0]
+    assert _Other.groups == ["/metrics/job/obs-probe/instance/ray"]  # another target's push replaces another group
 
 
 def test_a_push_that_fails_is_told_and_the_result_stands(truth_server: TruthProcess, tmp_path: Path) -> None:
     done, result = run(truth_server, tmp_path / "x.json", "--concurrency", "1", "--requests-per-level", "2",
                        "--push-gateway", "http://127.0.0.1:1")  # fmt: skip
     assert done.returncode == 2
-    assert "Pushgateway http://127.0.0.1:1" in done.stderr
+    assert "Pushgateway http://127.0.0.1:1: [Errno 111] Connection refused" in done.stderr
+    assert "short c=1" in done.stdout
     assert result["partial"] is False
 
 

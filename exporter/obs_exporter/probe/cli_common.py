@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +27,7 @@ def say(text: str) -> None:
 def write_output(text: str, output: str | None) -> None:
     """Write a report to a file, or to standard output; a file that holds measurements is refused. Raises InputError."""
     if output is None or output == "-":
-        click.echo(text, nl=not text.endswith("\n"))
+        _print(text)
         return
     from obs_exporter.probe.aside import refuse_results
     from obs_exporter.probe.results import ResultError
@@ -37,6 +41,20 @@ def write_output(text: str, output: str | None) -> None:
         raise InputError(str(error)) from None
     except OSError as error:
         raise InputError(f"{output}: cannot be written: {error.strerror}") from None
+
+
+def _print(text: str) -> None:
+    """Write a text to standard output. Raises InputError where that is full."""
+    try:
+        click.echo(text, nl=not text.endswith("\n"))
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # the reader has left, as head does: click ends quietly
+            raise
+        with suppress(OSError, ValueError):  # what is still buffered would fail once more when the interpreter ends
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, sys.stdout.fileno())
+            os.close(null)
+        raise InputError(f"standard output: cannot be written: {error.strerror}") from None
 
 
 def printed(*formats: str, example: str, file: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -65,13 +65,19 @@ OUTPUT: tuple[Option, ...] = (
         ),
     ),
     click.option("--listen", help="Serve /metrics there during the run, for example 127.0.0.1:9109."),
-    click.option("--push-gateway", help="Push the metrics there at the end, for example http://pushgateway:9091."),
+    click.option(
+        "--push-gateway",
+        help=(
+            "Push the metrics there at the end, for example http://pushgateway:9091. The group is job obs-probe and"
+            " instance NAME (see --name), with --shard also its shard: a push replaces only that target's last one."
+        ),
+    ),
     click.option(
         "--textfile",
         type=click.Path(dir_okay=False),
         help=(
             "Write the metrics there at the end, for node_exporter, for example /var/lib/node_exporter/probe.prom. An"
-            " older file there is replaced."
+            " older file there is replaced; the folder must be there."
         ),
     ),
     click.option(

@@ -63,7 +63,7 @@ def merge_command(results: tuple[Path, ...], output: Path, wait: float) -> None:
         merged = merge_files(shard_files(results, output, wait), output, say)
     except ResultError as error:
         raise InputError(str(error)) from None
-    click.echo(render(merged, "text"), nl=False)
+    write_output(render(merged, "text"), None)
     if merged["partial"]:
         click.get_current_context().exit(1)
 

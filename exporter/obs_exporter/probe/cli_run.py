@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from obs_exporter.options import FiniteRange
-from obs_exporter.probe.cli_common import InputError, Separated, positive_int
+from obs_exporter.probe.cli_common import InputError, Separated, positive_int, write_output
 from obs_exporter.probe.cli_options_load import LOAD, REQUEST
 from obs_exporter.probe.cli_options_output import JUDGE, OUTPUT
 
@@ -96,7 +96,6 @@ def calibrate_command(
     if tls and not all(calibration.tls for calibration in found):
         raise InputError("--tls: this OpenSSL has no anonymous cipher, so there is no local TLS server to measure with")
     if output_format == "json":
-        click.echo(json.dumps([calibration.to_json() for calibration in found], indent=1))
+        write_output(json.dumps([calibration.to_json() for calibration in found], indent=1), None)
     else:
-        for calibration in found:
-            click.echo(calibration_line(calibration))
+        write_output("\n".join(map(calibration_line, found)), None)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from http.client import HTTPException
-from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, write_to_textfile
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -44,6 +42,7 @@ class ProbeMetrics(Observer):
         self.registry = CollectorRegistry()
         self._lock = threading.Lock()
         self._sent: dict[tuple[str, ...], list[int]] = {}
+        self._watched: set[tuple[str, ...]] = set()
         self._lags = _LagCollector()
         self.registry.register(self._lags)
         self._make_histograms(slo)
@@ -99,7 +98,10 @@ class ProbeMetrics(Observer):
             return Gauge(f"llm_probe_{name}", text, labels, registry=self.registry)
 
         self.goodput = gauge("goodput_ratio", "Good requests over all requests sent, 0 to 1.", *_LOAD)
-        self.in_flight = gauge("requests_in_flight", "Requests begun and not ended.", *_LOAD)
+        self.in_flight = gauge(
+            "requests_in_flight",
+            "Requests begun and not ended; absent with run --processes, where this process cannot know.", *_LOAD,
+        )  # fmt: skip
         self.level = gauge("level_running", "1 while this level runs, 0 after it.", *_LOAD)
         self.limited = gauge("client_limited", "1 when the probe itself limits this level's numbers.", *_LOAD)
         self.error = gauge(
@@ -115,15 +117,20 @@ class ProbeMetrics(Observer):
             if value is not None:
                 self.objective.labels(name).set(value)
 
-    def begin(self, target: str, level: Level, in_flight: Callable[[], int], lag: LagHistogram | None) -> None:
-        """Show every outcome of a load as 0 before the first request, so that a rate can see the first failure."""
+    def begin(self, target: str, level: Level, in_flight: Callable[[], int] | None, lag: LagHistogram | None) -> None:
+        """Show every outcome of a load as 0 before the first request, so that a rate can see the first failure.
+
+        What is in flight and the lag have no series where they are None: not known is not 0.
+        """
         labels = (target, *load_labels(level))
         for outcome in (Outcome.OK, *FAILURES):
             self.requests.labels(*labels, str(outcome))
         for family in (self.good, self.cancelled, self.ambiguous, self.redone):
             family.labels(*labels)
         self.level.labels(*labels).set(1)
-        self.in_flight.labels(*labels).set_function(in_flight)
+        if in_flight is not None:
+            self._watched.add(labels)
+            self.in_flight.labels(*labels).set_function(in_flight)
         if lag is not None:
             self._lags.watch(labels, lag)
 
@@ -155,12 +162,14 @@ class ProbeMetrics(Observer):
         if record.ambiguous:
             self.ambiguous.labels(*labels).inc()
 
-    def end(self, target: str, level: Level, limited: bool) -> None:
-        """Note that a load has ended."""
+    def end(self, target: str, level: Level, limited: bool | None) -> None:
+        """Note that a load has ended; ``limited`` is None where its numbers were not judged."""
         labels = (target, *load_labels(level))
         self.level.labels(*labels).set(0)
-        self.in_flight.labels(*labels).set_function(lambda: 0)
-        self.limited.labels(*labels).set(limited)
+        if labels in self._watched:
+            self.in_flight.labels(*labels).set_function(lambda: 0)
+        if limited is not None:
+            self.limited.labels(*labels).set(limited)
 
     def calibrated(self, calibration: Calibration) -> None:
         """Publish the client's error."""
@@ -177,6 +186,8 @@ class RunMetrics(Observer):
         self._metrics = metrics
         self._target = target
         self._level: Level | None = None
+        self.measured = False
+        """Whether any request has ended, i.e. whether there is anything to hand over."""
 
     def calibrated(self, calibration: Calibration) -> None:
         """Pass a calibration on."""
@@ -184,24 +195,59 @@ class RunMetrics(Observer):
 
     def level_started(self, level: Level, _repeat: int, in_flight: Callable[[], int], lag: LagHistogram) -> None:
         """Show the level."""
+        self._begin(level, in_flight, lag)
+
+    def _begin(self, level: Level, in_flight: Callable[[], int] | None, lag: LagHistogram | None) -> None:
         self._level = level
         self._metrics.begin(self._target, level, in_flight, lag)
 
     def recorded(self, record: Record) -> None:
-        """Count a request; records of other processes say themselves which level they are of."""
-        level = self._level
-        if level is None or (level.scenario, level.concurrency, level.rate) != (
-            record.scenario,
-            record.concurrency,
-            record.rate,
-        ):
-            level = Level(record.scenario, record.concurrency, record.rate, None, None)
-            self.level_started(level, record.repeat, lambda: 0, LagHistogram())
-        self._metrics.add(self._target, level, record)
+        """Count a request of the level that runs."""
+        if self._level is not None:
+            self.measured = True
+            self._metrics.add(self._target, self._level, record)
 
     def level_ended(self, level: Level, summary: dict[str, Any]) -> None:
         """Show that the level has ended."""
+        self._level = None
         self._metrics.end(self._target, level, bool(summary["client_limited"]))
+
+    def judged(self, result: dict[str, Any]) -> None:
+        """Take the whole result; here every level has told its own already."""
+
+    def ended(self) -> None:
+        """Note that the run has ended, also in the middle of a level."""
+        if self._level is not None:
+            self._metrics.end(self._target, self._level, None)
+            self._level = None
+
+
+class SharedMetrics(RunMetrics):
+    """The same for a run in several processes, of which this one only reads the records as they are written.
+
+    What is in flight there and how late they read is not known here, so those families stay away. Records of two
+    levels may come mixed where one process is ahead: a level runs from its first record to the first of the next.
+    """
+
+    def __init__(self, metrics: ProbeMetrics, target: str) -> None:
+        super().__init__(metrics, target)
+        self._begun: set[tuple[Level, int]] = set()
+
+    def recorded(self, record: Record) -> None:
+        """Count a request for the level that it names itself."""
+        level = Level(record.scenario, record.concurrency, record.rate, None, None)
+        if (level, record.repeat) not in self._begun:
+            self._begun.add((level, record.repeat))
+            self.ended()
+            self._begin(level, None, None)
+        self.measured = True
+        self._metrics.add(self._target, level, record)
+
+    def judged(self, result: dict[str, Any]) -> None:
+        """Take the merged result: whether the probe limited a level is known only there."""
+        for summary in result["levels"]:
+            level = Level(summary["scenario"], summary["concurrency"], summary["rate"], None, None)
+            self._metrics.end(self._target, level, bool(summary["client_limited"]))
 
 
 class _LagCollector(Collector):
@@ -221,7 +267,9 @@ class _LagCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """Yield the one family."""
         family = HistogramMetricFamily(
-            "llm_probe_client_lag_seconds", "Arrival of a piece in the kernel to its read by the probe.", labels=_LOAD
+            "llm_probe_client_lag_seconds",
+            "Arrival of a piece in the kernel to its read by the probe; absent with run --processes and in serve.",
+            labels=_LOAD,
         )
         for labels, current in sorted(self._current.items()):
             whole = LagHistogram()
@@ -239,45 +287,3 @@ class _LagCollector(Collector):
 def _hide_created() -> None:
     switch: Callable[[], None] = disable_created_metrics
     switch()
-
-
-class MetricsOutputError(Exception):
-    """The metrics cannot be served, pushed or written; the message says where and why."""
-
-
-def serve_metrics(metrics: ProbeMetrics, listen: str) -> tuple[Callable[[], None], int]:
-    """Serve the page at HOST:PORT in a thread; return how to end that, and the port. Raises MetricsOutputError."""
-    from prometheus_client import start_http_server
-
-    host, _, port = listen.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:
-        raise MetricsOutputError(f"--listen {listen!r}: give it as HOST:PORT, for example 127.0.0.1:9109")
-    try:
-        server, thread = start_http_server(int(port), addr=host.strip("[]") or "0.0.0.0", registry=metrics.registry)  # noqa: S104
-    except OSError as error:
-        raise MetricsOutputError(f"--listen {listen}: {error.strerror or error}") from None
-
-    def close() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-    return close, int(server.server_port)
-
-
-def write_textfile(metrics: ProbeMetrics, path: Path) -> None:
-    """Write the page for node_exporter's textfile collector. Raises MetricsOutputError."""
-    try:
-        write_to_textfile(str(path), metrics.registry)
-    except OSError as error:
-        raise MetricsOutputError(f"{path}: cannot be written: {error.strerror}") from None
-
-
-def push(metrics: ProbeMetrics, gateway: str, job: str) -> None:
-    """Push the page to a Pushgateway, in place of what this job pushed before. Raises MetricsOutputError."""
-    from prometheus_client import push_to_gateway
-
-    try:
-        push_to_gateway(gateway, job=job, registry=metrics.registry, timeout=10)
-    except (OSError, HTTPException, ValueError) as error:
-        raise MetricsOutputError(f"Pushgateway {gateway}: {error}") from None

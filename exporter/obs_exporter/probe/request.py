@@ -49,18 +49,26 @@ class Endpoint:
 
 
 def parse_endpoint(url: str) -> Endpoint:
-    """Return the parts of a base URL. Raises RequestError for anything but a plain http or https URL."""
+    """Return the parts of a base URL. Raises RequestError for anything but a plain http or https URL.
+
+    A message repeats the URL only where nothing in it can be a user name, a password or a token.
+    """
+    shown = "the URL" if any(mark in url for mark in "@?#") else repr(url)
+    how = "give it as http://host:port/v1"
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         port = parts.port
-    except ValueError as error:
-        raise RequestError(f"{url!r} is not a URL: {error}") from None
+    except ValueError:  # its text may quote the URL
+        raise RequestError(f"{shown} is not a URL: its host or port cannot be read: {how}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise RequestError(f"{url!r} is not an http or https URL: give it as http://host:port/v1")
-    if parts.username or parts.password:
-        raise RequestError("the URL carries a user name or password: give an API key in the environment instead")
+        raise RequestError(f"{shown} is not an http or https URL: {how}")
+    if "@" in url:  # anywhere: a password with a slash in it moves the @ into the path
+        raise RequestError(
+            "the URL carries a user name or password (or an @, to be written %40): give an API key in the environment"
+            " instead"
+        )
     if parts.query or parts.fragment:
-        raise RequestError(f"{parts.hostname}: a base URL has no query and no fragment: give it as http://host:port/v1")
+        raise RequestError(f"{parts.hostname}: a base URL has no query and no fragment: {how}")
     return Endpoint(
         parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80), parts.path.rstrip("/")
     )

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from obs_exporter._version import __version__
 from obs_exporter.probe.outcome import Record
@@ -22,6 +22,10 @@ SCHEMA_VERSION = 1
 _NEEDED = ("schema_version", "target", "slo", "levels")
 _RESULT = tree(RESULT)
 _RECORD = tree(RECORD)
+_REASON = 300
+"""The longest reason, in characters, that is put into a result when nothing else can be written any more."""
+_ROOM = 12 * _REASON + 100
+"""Blanks in a partial result, enough for any such reason: JSON writes up to 12 characters for one."""
 _NAMED = 5
 """So many damaged lines are named; the others are only counted."""
 
@@ -63,17 +67,31 @@ class ResultWriter:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists():
                 raise FileExistsError(0, "it exists already", str(path))
-            self._file: IO[str] = self._requests.open("x", encoding="utf-8")
+            self._file = self._requests.open("xb", buffering=0)
             with contextlib.suppress(OSError):  # not every file system has locks
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # another run then leaves these files alone
         except OSError as error:
             raise ResultError(f"{error.filename or path}: cannot be written: {error.strerror}") from None
-        self.write()
+        self._size = 0
+        try:
+            self.write()
+        except ResultError:
+            self._file.close()
+            self._requests.unlink(missing_ok=True)
+            raise
 
     def record(self, record: Record) -> None:
-        """Write one request's line and hand it to the kernel."""
-        self._file.write(json.dumps(record.to_json(), separators=(",", ":")) + "\n")
-        self._file.flush()
+        """Write one request's line and hand it to the kernel. Raises ResultError; the lines before it stay whole."""
+        line = json.dumps(record.to_json(), separators=(",", ":")).encode() + b"\n"
+        try:
+            written = self._file.write(line)
+            while written < len(line):  # a file that grows into its limit takes a part, and fails the next time
+                written += self._file.write(line[written:])
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.seek(self._file.truncate(self._size))
+            raise ResultError(f"{self._requests}: cannot be written: {error.strerror}") from None
+        self._size += len(line)
 
     def note(self, text: str) -> None:
         """Add a remark, once."""
@@ -86,28 +104,52 @@ class ResultWriter:
         self.write()
 
     def finish(self, partial_reason: str = "") -> None:
-        """End both files; with a reason the result stays marked partial."""
-        self.result["partial"] = bool(partial_reason)
-        self.result["partial_reason"] = partial_reason
-        self.result["finished_at"] = round(time.time(), 3)
-        self.write()
-        self._file.close()
+        """End both files; with a reason the result stays marked partial.
+
+        Raises ResultError where the result cannot be written: the one written before then stays, with the reason.
+        """
+        ending = {"partial": bool(partial_reason), "partial_reason": partial_reason}
+        self.result |= ending | {"finished_at": round(time.time(), 3)}
+        try:
+            self.write()
+        except ResultError as error:
+            self._mark(partial_reason or f"it could not be written: {error}")
+            raise
+        finally:
+            self._file.close()
 
     def write(self) -> None:
-        """Replace the result file."""
-        write_json(self._path, self.result)
+        """Replace the result file; while it is partial with room for a reason at its end."""
+        write_json(self._path, self.result, _ROOM if self.result["partial"] else 0)
+
+    def _mark(self, reason: str) -> None:
+        """Put the reason into the result that was written before, in its place: on a full disk no other file fits."""
+        with contextlib.suppress(OSError, ValueError), self._path.open("r+b") as file:
+            old = file.read()
+            ending = {
+                "partial": True,
+                "partial_reason": reason[:_REASON],
+                "finished_at": self.result["finished_at"],
+            }
+            new = json.dumps(json.loads(old) | ending, indent=1).encode() + b"\n"
+            if len(new) <= len(old):
+                file.seek(0)
+                file.write(new.ljust(len(old) - 1) + b"\n" if len(new) < len(old) else new)
 
 
-def write_json(path: Path, data: dict[str, Any]) -> None:
+def write_json(path: Path, data: dict[str, Any], room: int = 0) -> None:
     """Replace a file by ``data`` in one step, so that a reader sees the old or the new one. Raises ResultError.
 
-    JSON has no infinity: where a number is none, null is written.
+    JSON has no infinity: where a number is none, null is written. ``room`` is a number of blanks to put at the end.
     """
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        new.write_text(json.dumps(_strict(data), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        text = json.dumps(_strict(data), indent=1, allow_nan=False)
+        new.write_text(f"{text}{' ' * room}\n", encoding="utf-8")
         new.replace(path)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            new.unlink()
         raise ResultError(f"{path}: cannot be written: {error.strerror}") from None
 
 

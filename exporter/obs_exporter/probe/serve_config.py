@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
@@ -10,10 +11,17 @@ from typing import Any
 import yaml
 
 from obs_exporter.probe.outcome import SLO
-from obs_exporter.probe.request import APIS, RequestError, parse_endpoint
+from obs_exporter.probe.publish import listen_address
+from obs_exporter.probe.request import APIS, RequestBuilder, RequestError, Shape, api_key, parse_endpoint
 from obs_exporter.probe.scenarios import SCENARIOS
+from obs_exporter.probe.transport import TLSOptions, TransportError
 
 DEFAULT_LISTEN = "127.0.0.1:9109"
+_TOKENS_PER_WORD = 1.4
+_EXTRA_WORDS = 24
+"""The unique prefix and the chat template's own tokens, counted in words."""
+_PER_MINUTE = (0.0001, 6000.0)
+"""The rates in requests a minute that make sense: from one a week to what ``run`` is for."""
 
 
 class ConfigError(ValueError):
@@ -24,9 +32,11 @@ class ConfigError(ValueError):
 class TargetConfig:
     """One target.
 
-    The budget is kept whatever happens: at most ``requests_per_minute`` requests, and in any hour at most
-    ``tokens_per_hour`` tokens, prompt (estimated) and answer together. ``jitter`` moves each request by up to that
-    share of the interval, so that probes do not march in step. ``api_key_env`` names an environment variable.
+    The budget of one process is kept whatever happens: in any 60 s at most ``requests_per_minute`` requests (a fraction
+    above 1 is rounded down; 0.5 is one in any 120 s), and in any hour at most ``tokens_per_hour`` tokens, prompt
+    (estimated) and answer together. ``jitter`` moves each request by up to that share of the interval, so that probes
+    do not march in step; where the budget has no room for an earlier request it only moves them later.
+    ``api_key_env`` names an environment variable.
     """
 
     name: str
@@ -42,6 +52,17 @@ class TargetConfig:
     api_key_env: str | None = None
     ca_file: str | None = None
     insecure: bool = False
+
+    @property
+    def prompt_tokens(self) -> int:
+        """The tokens of one prompt, estimated on the high side, so that the budget is kept."""
+        scenario = SCENARIOS[self.scenario]
+        return int((scenario.prompt_words + scenario.shared_words + _EXTRA_WORDS) * _TOKENS_PER_WORD)
+
+    @property
+    def request_tokens(self) -> int:
+        """The most tokens that one request may take, prompt and answer."""
+        return self.prompt_tokens + self.max_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +81,37 @@ def load_config(path: Path) -> ServeConfig:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"{path}: not YAML: {_yaml_problem(error)}") from None
     try:
         return parse_config(data)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+
+
+def _yaml_problem(error: yaml.YAMLError | UnicodeDecodeError) -> str:
+    """Return what is wrong and in which line, without the line itself: it may hold a secret."""
+    mark = getattr(error, "problem_mark", None)
+    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None)
+    return f"{problem or error.__class__.__name__}{where}"
+
+
+def check_here(config: ServeConfig) -> None:
+    """Check what only this machine knows: the environment's API keys, and the files of certificates.
+
+    Raises ConfigError naming the key; nothing is sent.
+    """
+    for number, target in enumerate(config.targets):
+        where = f"targets[{number}]"
+        try:
+            api_key(target.api_key_env)
+        except RequestError as error:
+            raise ConfigError(f"{where}.api_key_env: {error}") from None
+        if target.ca_file is not None:
+            try:
+                TLSOptions(target.ca_file).context()
+            except TransportError as error:
+                raise ConfigError(f"{where}.ca_file: {error}") from None
 
 
 def parse_config(data: object) -> ServeConfig:
@@ -81,6 +128,10 @@ def parse_config(data: object) -> ServeConfig:
     listen = top.get("listen", DEFAULT_LISTEN)
     if not isinstance(listen, str):
         raise ConfigError("listen: give HOST:PORT, for example 127.0.0.1:9109")
+    try:
+        listen_address(listen)
+    except ValueError as error:
+        raise ConfigError(f"listen: {error}") from None
     return ServeConfig(found, _slo(top.get("slo")), listen)
 
 
@@ -120,11 +171,34 @@ def _target(data: object, where: str) -> TargetConfig:
         raise ConfigError(f"{where}.scenario: unknown scenario {target.scenario!r}: use {known}")
     if target.api not in APIS:
         raise ConfigError(f"{where}.api: unknown API {target.api!r}: use {', '.join(APIS)}")
+    _check_request(target, where)
+    return target
+
+
+def _check_request(target: TargetConfig, where: str) -> None:
+    """Raise ConfigError where no request could be built or paid for."""
+    for key in ("name", "model"):
+        if not getattr(target, key).strip():
+            raise ConfigError(f"{where}.{key}: is empty")
+    if target.api_key_env is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", target.api_key_env):
+        raise ConfigError(f"{where}.api_key_env: give the name of an environment variable, not the key itself")
+    least, most = _PER_MINUTE
+    if not least <= target.requests_per_minute <= most:
+        raise ConfigError(f"{where}.requests_per_minute: give a number from {least:g} to {most:g}")
+    if target.request_tokens > target.tokens_per_hour:
+        raise ConfigError(
+            f"{where}.tokens_per_hour: {target.tokens_per_hour} is less than one request may take (prompt about"
+            f" {target.prompt_tokens}, max_tokens {target.max_tokens}), so none would be sent: give at least"
+            f" {target.request_tokens}"
+        )
     try:
-        parse_endpoint(target.url)
+        endpoint = parse_endpoint(target.url)
     except RequestError as error:
         raise ConfigError(f"{where}.url: {error}") from None
-    return target
+    try:
+        RequestBuilder(endpoint, Shape(target.model, target.api))
+    except RequestError as error:
+        raise ConfigError(f"{where}: {error}") from None
 
 
 _TYPES: dict[str, tuple[type, ...]] = {

@@ -8,12 +8,10 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
-
-import click
+from typing import TYPE_CHECKING, Any
 
 from obs_exporter.probe.aside import check_place, make_room, refuse_results
-from obs_exporter.probe.cli_common import InputError, pairs, say
+from obs_exporter.probe.cli_common import InputError, pairs, say, write_output
 from obs_exporter.probe.client import ClientOptions
 from obs_exporter.probe.discover import DiscoverError, engine_version, first_model
 from obs_exporter.probe.guard import TargetRefusesError
@@ -45,6 +43,9 @@ from obs_exporter.probe.shards import Rendezvous, Shard, ShardError
 from obs_exporter.probe.transport import TransportError
 from obs_exporter.probe.truth.process import TruthError
 from obs_exporter.probe.versions import engine_generation
+
+if TYPE_CHECKING:
+    from obs_exporter.probe.metrics import RunMetrics
 
 _TOLD = (
     RequestError, TransportError, DiscoverError, ResultError, RestartError, ShardError, TruthError, TargetRefusesError,
@@ -146,7 +147,8 @@ class _Session:
         model = options.model or first_model(self._hop, options.api)
         if options.stop_at_eof:
             self._lifeline.watch()
-        with published(options, self._slo) as metrics, stopping(self._stop):
+        complaints: list[str] = []
+        with published(options, self._slo, complaints) as metrics, stopping(self._stop):
             if options.processes > 1:
                 result = self._in_processes(output, metrics)
             else:
@@ -154,15 +156,19 @@ class _Session:
         if not options.quiet:
             from obs_exporter.probe.report import render
 
-            click.echo(render(result, "text"), nl=False)
-            click.echo(f"result: {output}", err=True)
+            try:
+                write_output(render(result, "text"), None)
+            finally:
+                say(f"result: {output}")
         sent = sum(level["requests"] for level in result["levels"])
         failed = sent > 0 and sent == sum(sum(level["errors"].values()) for level in result["levels"])
         if failed:
-            click.echo("no request succeeded: the report says how they ended", err=True)
+            say("no request succeeded: the report says how they ended")
+        if complaints:
+            raise InputError("; ".join(complaints))
         return 1 if result["partial"] or failed else 0
 
-    def _here(self, model: str, output: Path, metrics: Observer | None) -> dict[str, Any]:
+    def _here(self, model: str, output: Path, metrics: RunMetrics | None) -> dict[str, Any]:
         """Run in this process."""
         header = self._header(model)
         if moved := make_room(output):
@@ -170,7 +176,7 @@ class _Session:
         writer = ResultWriter(output, header)
         self._note_tls(writer)
         progress = None if self._options.quiet else progress_for(sys.stderr)
-        observers = [observer for observer in (progress, metrics) if observer is not None]
+        observers: list[Observer] = [observer for observer in (progress, metrics) if observer is not None]
         reason = "the probe failed"
         try:
             Runner(self._plan(model), writer, observers, self._stop).run()
@@ -184,7 +190,7 @@ class _Session:
             writer.finish(reason)
         return writer.result
 
-    def _in_processes(self, output: Path, metrics: Observer | None) -> dict[str, Any]:
+    def _in_processes(self, output: Path, metrics: RunMetrics | None) -> dict[str, Any]:
         """Run in several processes; this one only joins and publishes."""
         from obs_exporter.probe.processes import ProcessesError, run_processes
 
@@ -204,6 +210,8 @@ class _Session:
             result = run_processes(self._arguments, count, self._run_id, output, self._stop, heard, say)
         except ProcessesError as error:
             raise InputError(self._redactor.clean(str(error))) from None
+        if metrics is not None:
+            metrics.judged(result)
         return result
 
     def _only_calibrate(self) -> int:
@@ -213,7 +221,7 @@ class _Session:
         for level in self._levels:
             tls, http2 = self._hop.endpoint.tls, self._options.http2
             found = calibrate(level, self._options.max_client_error, tls=tls, http2=http2)
-            click.echo(calibration_line(found))
+            write_output(calibration_line(found), None)
         return 0
 
     def _note_tls(self, writer: ResultWriter) -> None:

@@ -10,19 +10,21 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import click
-
-from obs_exporter.probe.cli_common import InputError
+from obs_exporter.probe.cli_common import InputError, say
 from obs_exporter.probe.discover import Hop
 from obs_exporter.probe.load import Stop
 from obs_exporter.probe.outcome import SLO
 from obs_exporter.probe.redact import Redactor
-from obs_exporter.probe.request import Endpoint, api_key, parse_endpoint
-from obs_exporter.probe.runner import Observer, ServerSide
+from obs_exporter.probe.request import Endpoint, RequestError, api_key, parse_endpoint
+from obs_exporter.probe.runner import ServerSide
 from obs_exporter.probe.transport import TLSOptions, resolve
+
+if TYPE_CHECKING:
+    from obs_exporter.probe.metrics import ProbeMetrics, RunMetrics
 
 _SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"})
 _OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "content-type", "connection", "x-request-id"})
@@ -98,7 +100,10 @@ class RunOptions:
 def hop_of(options: RunOptions) -> Hop:
     """Return how the target is reached. Raises RequestError for a URL or a key that cannot be used."""
     tls = TLSOptions(options.cacert, options.cert, options.key, options.insecure)
-    proxy = parse_endpoint(options.proxy) if options.proxy else None
+    try:
+        proxy = parse_endpoint(options.proxy) if options.proxy else None
+    except RequestError as error:
+        raise RequestError(f"--proxy: {error}") from None
     return Hop(parse_endpoint(options.url), tls, proxy, api_key(options.api_key_env))
 
 
@@ -131,8 +136,11 @@ def redactor_of(options: RunOptions) -> Redactor:
 
 def without_userinfo(url: str, option: str) -> None:
     """Raise InputError for a URL with a user name or password: others would see it, in the list of processes."""
-    if "@" in url.partition("://")[2].partition("/")[0] or "@" in url.partition("/")[0]:
-        raise InputError(f"{option}: the URL carries a user name or password, which others see: give it without")
+    if "@" in url:  # anywhere: a password may have a slash or a question mark in it
+        raise InputError(
+            f"{option}: the URL carries a user name or password, which others see: give it without (an @ elsewhere as"
+            " %40)"
+        )
 
 
 def raise_file_limit() -> None:
@@ -183,7 +191,8 @@ def server_side_of(options: RunOptions) -> ServerSide:
 
     without_userinfo(options.metrics_url, "--metrics-url")
     if not options.metrics_url.startswith(("http://", "https://")):
-        raise InputError(f"--metrics-url {options.metrics_url!r} is not an http or https URL")
+        shown = repr(options.metrics_url.partition("?")[0])
+        raise InputError(f"--metrics-url {shown} is not an http or https URL")
     if options.metrics_target and options.metrics_stack != SCHEMA:
         raise InputError("--metrics-target names a target on an obs-exporter's page: leave out --metrics-stack")
     how = mapper(options.metrics_stack, options.metrics_target)
@@ -191,37 +200,63 @@ def server_side_of(options: RunOptions) -> ServerSide:
 
 
 @contextmanager
-def published(options: RunOptions, slo: SLO) -> Iterator[Observer | None]:
-    """Serve the metrics while the block runs, and push or write them after it. Raises InputError."""
+def published(options: RunOptions, slo: SLO, complaints: list[str]) -> Iterator[RunMetrics | None]:
+    """Serve the metrics while the block runs, and push or write them after it, also where it ends with an error.
+
+    What fails at the end goes to ``complaints``: the run's own report comes first. Raises InputError for what can be
+    told before the run.
+    """
     if not (options.listen or options.push_gateway or options.textfile):
         yield None
         return
-    without_userinfo(options.push_gateway or "", "--push-gateway")
-    from obs_exporter.probe.metrics import (
-        MetricsOutputError,
-        ProbeMetrics,
-        RunMetrics,
-        push,
-        serve_metrics,
-        write_textfile,
-    )  # fmt: skip
+    from obs_exporter.probe.metrics import ProbeMetrics, RunMetrics, SharedMetrics
+    from obs_exporter.probe.publish import MetricsOutputError, check_textfile, gateway_url, serve_metrics
 
     metrics = ProbeMetrics(slo)
     metrics.set_slo(slo)
+    name = target_name(options, parse_endpoint(options.url))
+    run = (SharedMetrics if options.processes > 1 else RunMetrics)(metrics, name)
     close: Callable[[], None] = lambda: None  # noqa: E731
     try:
+        if options.push_gateway:
+            gateway_url(options.push_gateway)
+        if options.textfile:
+            check_textfile(Path(options.textfile))
         if options.listen:
             close, port = serve_metrics(metrics, options.listen)
-            click.echo(f"metrics: http://{options.listen.rpartition(':')[0]}:{port}/metrics", err=True)
-        yield RunMetrics(metrics, target_name(options, parse_endpoint(options.url)))
-        if options.textfile:
-            write_textfile(metrics, Path(options.textfile))
-        if options.push_gateway:
-            push(metrics, options.push_gateway, "obs-probe")
+            say(f"metrics: http://{options.listen.rpartition(':')[0]}:{port}/metrics")
     except MetricsOutputError as error:
         raise InputError(str(error)) from None
+    try:
+        yield run
+    except BaseException:
+        for complaint in _handed_over(options, metrics, run, name):
+            say(complaint)
+        raise
+    else:
+        complaints += _handed_over(options, metrics, run, name)
     finally:
         close()
+
+
+def _handed_over(options: RunOptions, metrics: ProbeMetrics, run: RunMetrics, name: str) -> list[str]:
+    """Write and push what was measured, if anything was; return what went wrong, each on its own."""
+    from obs_exporter.probe.publish import MetricsOutputError, push, write_textfile
+
+    run.ended()
+    ways: list[Callable[[], None]] = []
+    if options.textfile:
+        ways.append(partial(write_textfile, metrics, Path(options.textfile)))
+    if options.push_gateway:
+        group = {"instance": name} | ({"shard": options.shard} if options.shard else {})
+        ways.append(partial(push, metrics, options.push_gateway, group))
+    complaints = []
+    for way in ways if run.measured else ():
+        try:
+            way()
+        except MetricsOutputError as error:
+            complaints.append(str(error))
+    return complaints
 
 
 @contextmanager
