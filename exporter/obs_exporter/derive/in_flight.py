@@ -4,59 +4,94 @@ On Triton with the vLLM backend's own metrics, ``nv_inference_request_success`` 
 end-to-end histogram counts ends, so their difference is what runs or waits in the engine (seen: 97 - 65 = 32 at 32
 clients). More than the engine's slots cannot run, so what is above them waits: a lower bound, since slots may be empty.
 
-Requests that end in an error, or whose client leaves, are admitted and never finish. They are dropped from the
-difference whenever the engine is at rest, and when a reload restarts one of the counters. Until then they are taken for
-requests that wait, or that run.
+Requests that end in an error, or whose client leaves, are admitted and never finish. No counter tells them from those
+that wait, so three things are told apart (``Known``), and the bound of the waiting has a base of its own:
+
+- **exact** from a look on at which the two counters agree, or after a long rest.
+- **at most**: before that, since what ended in an error before the first look is in the difference; and from the moment
+  on at which requests are seen to have gone. The engine serves in order of arrival, so whoever gets the first token was
+  admitted before all that still wait. What was admitted before a request that has just begun, and has not begun, is
+  gone: how long that request waited is known from the sums of TTFT.
+- **at least**: after a reload that restarted one of the counters, after a short rest, and where ends outnumber
+  admissions at the first look: how many are inside at that moment cannot be known, so counting begins at 0.
+
+The bound of the waiting counts from the last such moment. It can be above the truth by requests that have gone and have
+not been noticed yet: no more than have been admitted since the last request that began.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from obs_exporter.derive.model import Labels
 
 REST = 15.0
-"""Seconds without any admission, token or end after which nothing is under way, whatever the counters differ by."""
+"""Seconds without any admission, token or end after which nothing seems to be under way. It may be a stall."""
+LONG_REST = 120.0
+"""Seconds after which it is no stall."""
+_LOOKS = 64
+"""Looks of which the admissions are remembered."""
+
+
+class Known(Enum):
+    """What the difference is."""
+
+    EXACT = "exact"
+    AT_MOST = "at most"
+    AT_LEAST = "at least"
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What one look tells of one model: requests admitted, with a first token, finished, and tokens generated."""
+    """What one look tells of one model: requests admitted, with a first token, finished, and tokens generated.
+
+    ``ttft`` is the sum of the times to first token, in seconds.
+    """
 
     admitted: float
     first_tokens: float
     finished: float
     tokens: float = 0.0
+    ttft: float = 0.0
+
+    @property
+    def inside(self) -> float:
+        """Admitted and not finished."""
+        return self.admitted - self.finished
+
+    @property
+    def before(self) -> float:
+        """Admitted and without a first token."""
+        return self.admitted - self.first_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model's counters as last seen, what of their differences never ends, and since when nothing moves.
+    """One model's counters as last seen, since when nothing moves, and what of the differences is not counted.
 
-    ``floor``: one of the counters began anew while requests were under way. How many they were cannot be known, so that
-    the differences are lower bounds until the engine has been at rest.
+    ``gone`` are differences that are no requests any more, ``base`` is what the lower bound leaves out: (inside, before
+    the first token) each. ``clean`` says that the counters began together. ``looks`` are (time, admitted) of late.
     """
 
     last: Counts
     moved: float
-    stuck_inside: float = 0.0
-    stuck_before: float = 0.0
-    floor: bool = False
+    known: Known
+    gone: tuple[float, float] = (0.0, 0.0)
+    base: tuple[float, float] = (0.0, 0.0)
+    clean: bool = True
+    looks: tuple[tuple[float, float], ...] = ()
 
     @property
     def inside(self) -> float:
-        """Requests that run or wait in the engine."""
-        return self.last.admitted - self.last.finished - self.stuck_inside
-
-    @property
-    def before_first_token(self) -> float:
-        """Requests that wait, or are in their prefill."""
-        return self.last.admitted - self.last.first_tokens - self.stuck_before
+        """Requests that run or wait in the engine: exactly, at most or at least, as ``known`` says."""
+        return max(0.0, self.last.inside - (self.base if self.known is Known.AT_LEAST else self.gone)[0])
 
     def waiting_at_least(self, slots: int) -> float:
         """Return how many requests wait at least, in an engine of so many slots."""
-        return max(0.0, min(self.inside - slots, self.before_first_token))
+        return max(0.0, min(self.last.inside - self.base[0] - slots, self.last.before - self.base[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +107,67 @@ def step(state: State, now: float, counts: Mapping[Labels, Counts]) -> State:
 
 
 def _model(before: Model | None, now: float, found: Counts) -> Model:
-    inside, waiting = found.admitted - found.finished, found.admitted - found.first_tokens
+    looks = ((now, found.admitted),)
     if before is None:
-        return Model(found, now, min(0.0, inside), min(0.0, waiting))
+        return _first(found, now, looks)
     last = before.last
     moved = before.moved if found == last else now
     fallen = found.admitted < last.admitted, found.first_tokens < last.first_tokens, found.finished < last.finished
-    if fallen[0] and (fallen[1] or not last.first_tokens):
-        return Model(found, now, min(0.0, inside), min(0.0, waiting))  # all began anew at zero, with the whole server
+    if fallen[0] and (fallen[1] or not last.first_tokens) and min(found.inside, found.before) >= 0:
+        return Model(found, now, Known.EXACT, looks=looks)  # all began anew at zero, with the whole server
+    if any(fallen):
+        return _based(found, now, Known.AT_LEAST, looks, clean=False)
     # A clock that jumped forwards must not look like a rest: two looks close to each other have to agree.
-    if any(fallen) or now - moved >= REST:
-        return Model(found, now if any(fallen) else moved, inside, waiting, floor=any(fallen))
-    return replace(
-        before,
-        last=found,
-        moved=min(moved, now),
-        stuck_inside=min(before.stuck_inside, inside),
-        stuck_before=min(before.stuck_before, waiting),
-    )
+    if (rest := now - moved) >= REST and found.inside != before.gone[0]:
+        return _based(found, moved, Known.EXACT if rest >= LONG_REST else Known.AT_LEAST, looks, clean=before.clean)
+    if before.clean and not found.inside and not found.before:
+        return Model(found, moved, Known.EXACT, looks=(*before.looks[1 - _LOOKS :], *looks))
+    model = replace(before, last=found, moved=min(moved, now), looks=(*before.looks[1 - _LOOKS :], *looks))
+    return _noticed(_lowered(model, last), _gone_by(before, now, found))
+
+
+def _first(found: Counts, now: float, looks: tuple[tuple[float, float], ...]) -> Model:
+    if min(found.inside, found.before) < 0:
+        return _based(found, now, Known.AT_LEAST, looks, clean=False)
+    return _based(found, now, Known.AT_MOST if found.inside else Known.EXACT, looks, clean=True)
+
+
+def _based(found: Counts, moved: float, known: Known, looks: tuple[tuple[float, float], ...], *, clean: bool) -> Model:
+    """Return a model whose bound begins at 0 here; where that is exact, what the counters differ by is gone."""
+    here = found.inside, found.before
+    return Model(found, moved, known, here if known is Known.EXACT else (0.0, 0.0), here, clean, looks)
+
+
+def _lowered(model: Model, last: Counts) -> Model:
+    """Return the model with bases that leave nothing below 0.
+
+    Ends that outnumber admissions by no more than have ended since the last look were only counted first.
+    """
+    found = model.last
+    if model.known is Known.EXACT and model.gone[0] - found.inside <= found.finished - last.finished:
+        return model
+    base = min(model.base[0], found.inside), min(model.base[1], found.before)
+    return replace(model, base=base, gone=(min(model.gone[0], found.inside), min(model.gone[1], found.before)))
+
+
+def _gone_by(before: Model, now: float, found: Counts) -> float:
+    """Return how many are gone for certain: admitted before one that has just begun, and have not begun.
+
+    As differences of the counters, which a reload shifts; -inf where nothing can be said.
+    """
+    began = found.first_tokens - before.last.first_tokens
+    took = found.ttft - before.last.ttft
+    if began <= 0 or took <= 0 or now <= before.looks[-1][0]:
+        return -math.inf
+    # At least one of them took no longer than their mean, and none began before the last look.
+    admitted_at = before.looks[-1][0] - took / began
+    earlier = [admitted for at, admitted in before.looks if at <= admitted_at]
+    return earlier[-1] - found.first_tokens if earlier else -math.inf
+
+
+def _noticed(model: Model, gone: float) -> Model:
+    """Return the model after it was seen how many are gone; where they were in the bound, that begins anew."""
+    found, more = model.last, gone - model.gone[1]
+    if more > 0 and model.known is not Known.AT_LEAST:
+        model = replace(model, known=Known.AT_MOST, gone=(model.gone[0] + more, gone))
+    return replace(model, base=(found.inside, found.before)) if gone > model.base[1] else model

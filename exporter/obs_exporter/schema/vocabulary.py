@@ -83,4 +83,5 @@ class Precision(_Word):
     BUCKET = "bucket", "counts are exact, the sum was rebuilt from bucket midpoints by the stack"
     SAMPLED = "sampled", "a time-integral over samples of a gauge"
     LOWER_BOUND = "lower_bound", "the true value is at least this"
+    UPPER_BOUND = "upper_bound", "the true value is at most this"
     NONE = "none", "no value"
