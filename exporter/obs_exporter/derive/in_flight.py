@@ -73,7 +73,8 @@ class Model:
     """One model's counters as last seen, since when nothing moves, and what of the differences is not counted.
 
     ``gone`` are differences that are no requests any more, ``base`` is what the lower bound leaves out: (inside, before
-    the first token) each. ``clean`` says that the counters began together. ``looks`` are (time, admitted) of late.
+    the first token) each. ``clean`` says that the counters began together, ``left`` that requests which the bound took
+    for waiting were seen to have gone. ``looks`` are (time, admitted) of late.
     """
 
     last: Counts
@@ -82,6 +83,7 @@ class Model:
     gone: tuple[float, float] = (0.0, 0.0)
     base: tuple[float, float] = (0.0, 0.0)
     clean: bool = True
+    left: bool = False
     looks: tuple[tuple[float, float], ...] = ()
 
     @property
@@ -118,10 +120,11 @@ def _model(before: Model | None, now: float, found: Counts) -> Model:
     if any(fallen):
         return _based(found, now, Known.AT_LEAST, looks, clean=False)
     # A clock that jumped forwards must not look like a rest: two looks close to each other have to agree.
-    if (rest := now - moved) >= REST and found.inside != before.gone[0]:
-        return _based(found, moved, Known.EXACT if rest >= LONG_REST else Known.AT_LEAST, looks, clean=before.clean)
+    if (rest := now - moved) >= REST and not (before.known is Known.EXACT and found.inside == before.gone[0]):
+        known = Known.EXACT if rest >= LONG_REST else Known.AT_LEAST
+        return replace(_based(found, moved, known, looks, clean=before.clean), left=before.left)
     if before.clean and not found.inside and not found.before:
-        return Model(found, moved, Known.EXACT, looks=(*before.looks[1 - _LOOKS :], *looks))
+        return Model(found, moved, Known.EXACT, left=before.left, looks=(*before.looks[1 - _LOOKS :], *looks))
     model = replace(before, last=found, moved=min(moved, now), looks=(*before.looks[1 - _LOOKS :], *looks))
     return _noticed(_lowered(model, last), _gone_by(before, now, found))
 
@@ -170,4 +173,4 @@ def _noticed(model: Model, gone: float) -> Model:
     found, more = model.last, gone - model.gone[1]
     if more > 0 and model.known is not Known.AT_LEAST:
         model = replace(model, known=Known.AT_MOST, gone=(model.gone[0] + more, gone))
-    return replace(model, base=(found.inside, found.before)) if gone > model.base[1] else model
+    return replace(model, base=(found.inside, found.before), left=True) if gone > model.base[1] else model
