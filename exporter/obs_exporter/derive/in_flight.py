@@ -138,7 +138,8 @@ def _first(found: Counts, now: float, looks: tuple[tuple[float, float], ...]) ->
 def _based(found: Counts, moved: float, known: Known, looks: tuple[tuple[float, float], ...], *, clean: bool) -> Model:
     """Return a model whose bound begins at 0 here; where that is exact, what the counters differ by is gone."""
     here = found.inside, found.before
-    return Model(found, moved, known, here if known is Known.EXACT else (0.0, 0.0), here, clean, looks)
+    gone = here if known is Known.EXACT else (0.0, 0.0)
+    return Model(found, moved, known, gone, here, clean=clean, looks=looks)
 
 
 def _lowered(model: Model, last: Counts) -> Model:
