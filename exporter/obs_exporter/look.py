@@ -51,10 +51,14 @@ def read_body(
 
 
 def derived(
-    stack: str, reading: Reading, page: Page, memory: Memory, evidence: Evidence, settings: Settings, now: float
-) -> Outcome:
-    """Derive what a page lacks; ``now`` is any clock in seconds, the same for one memory."""
-    return derive.apply(reading, Context(STACKS[stack], page, memory, evidence, settings, now))
+    stack: str, reading: Reading, page: Page, memory: Memory, evidence: Evidence, settings: Settings, now: float,
+    took: float | None = None,
+) -> Outcome:  # fmt: skip
+    """Derive what a page lacks; ``now`` is any clock in seconds, the same for one memory.
+
+    ``took`` is how many seconds the page let us wait, None where that is not known.
+    """
+    return derive.apply(reading, Context(STACKS[stack], page, memory, evidence, settings, now, took))
 
 
 class Looker:
@@ -85,11 +89,12 @@ class Looker:
             problem = f"{redacted(self._scraper.url)} {error}"
             reading = read_nothing(self._stack, self.target.claims, problem)
             return self._finished(reading, Page(), started, error.reason)
+        took = time.monotonic() - started
         claims = combine(self.target.claims, self._versions(started, timeout))
         page = parse_body(self.target.stack, fetched.body, openmetrics=fetched.openmetrics, wanted=self._wanted)
         self._size = len(fetched.body)
         reading = read_page(self._stack, page, claims)
-        return self._finished(reading, page, started, "" if reading.reachable else "not_metrics")
+        return self._finished(reading, page, started, "" if reading.reachable else "not_metrics", took)
 
     @property
     def sample_again(self) -> float:
@@ -106,11 +111,11 @@ class Looker:
             return 0.0
         return max(self.target.sample_seconds, 20 * last.seconds)
 
-    def _finished(self, reading: Reading, page: Page, started: float, failure: str) -> Look:
+    def _finished(self, reading: Reading, page: Page, started: float, failure: str, took: float | None = None) -> Look:
         """Derive what the page lacks, and remember the look."""
         now = time.monotonic()
         evidence = self._beside.read(now, time.time())
-        outcome = derived(self.target.stack, reading, page, self._memory, evidence, self.target.settings, now)
+        outcome = derived(self.target.stack, reading, page, self._memory, evidence, self.target.settings, now, took)
         look = Look(outcome.reading, time.monotonic() - started, failure, outcome.extras)
         self._last = (started, look)
         return look

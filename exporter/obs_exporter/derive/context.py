@@ -36,7 +36,10 @@ class Evidence:
 
 @dataclass(slots=True)
 class Context:
-    """Everything that a derivation may use. ``now`` is in seconds, on the clock of the memory."""
+    """Everything that a derivation may use. ``now`` is in seconds, on the clock of the memory.
+
+    ``took`` is how many seconds the page let us wait, None where that is not known.
+    """
 
     stack: Stack
     page: Page
@@ -44,3 +47,4 @@ class Context:
     evidence: Evidence
     settings: Settings
     now: float
+    took: float | None = None

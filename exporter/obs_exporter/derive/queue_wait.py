@@ -14,16 +14,17 @@ Two things make it lie, and both are handled:
 
 Waiting again after a preemption is in the gauge, and not in the engine's own queue time of later versions.
 
-Bounds of the sum come from the page as well, and the corrected sum is kept between them. No request waits longer than
-until its first token, so the sum of TTFT is above. And a batch of known size has only so much time: what of the TTFT
-does not fit into the slots' time beside the decoding was spent before the batch, in the queue or on the way to it from
-the API server, for which two steps a request are allowed. A preempted request waits between two tokens, which looks
-like decoding: while any are preempted, or where that is not told, the lower bound stays where it is. Both bounds hold
-over a span that begins at rest; of one that begins under load, the first requests bring some wait from before it.
+No request waits longer than until its first token, so the sum of TTFT is above, and the corrected sum is kept below it.
+There is no bound from below: what of the TTFT does not fit into the batch's time beside the decoding was spent before
+the batch, but how much of it in the queue, and how much on the way to it through the API server (tokenization, say), no
+page tells. Of a server that does not get its CPU it is mostly the queue: vLLM stamps the arrival when it gets to the
+request (seen on a real one: TTFT was 0.046 s more than the queue, while scrapes waited for a second). Such a server may
+take requests in just after it answered a scrape, so that the waiting gauge alone lies low. It is known by how long it
+lets a scrape wait; then, and only then, what was spent before the batch raises the estimate.
 
-Where the slots are not given and the running gauge proves fair, the largest batch seen stands for them in the estimate,
-though no bound is published then. For a starved front end may take requests in just after it answered a scrape, so that
-the waiting gauge alone lies low.
+The batch's size is that of the slots, or the largest seen, as long as the running gauge proves fair. A preempted
+request waits between two tokens, which looks like decoding: while any are preempted, or where that is not told, nothing
+is made of that time.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ MOST = 10.0
 """The correction is never larger: of so few samples at work it would be a guess."""
 ENOUGH = 5
 """Spans in an epoch before its correction is used."""
+STARVED = 0.2
+"""Seconds that a page takes on average from a server that does not get its CPU: one that does takes milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Sample:
     ``began`` counts requests that got their first token, or finished; ``ttft`` and ``decoding`` are the sums of the
     TTFT and of the inter-token latency histograms, in seconds, ``steps`` is the count of the latter. ``slots`` is the
     most requests that can run, or 0. ``floor`` says that ``waiting`` is a lower bound, which must stay one in the
-    integral. ``preempted`` counts preemptions.
+    integral. ``preempted`` counts preemptions. ``took`` is how long the page let us wait, None where it is not known.
     """
 
     time: float
@@ -67,6 +70,7 @@ class Sample:
     floor: bool = False
     steps: Mapping[Labels, float] = field(default_factory=dict)
     preempted: Mapping[Labels, float] = field(default_factory=dict)
+    took: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ class Epoch:
 class Room:
     """What the batch had time for: seconds in which it worked, those spent decoding, TTFT, and the way to the queue.
 
-    ``most`` is the largest batch seen.
+    ``most`` is the largest batch seen; ``took`` and ``looks`` are the seconds that pages took, and how many told.
     """
 
     seconds: float = 0.0
@@ -100,10 +104,17 @@ class Room:
     ttft: float = 0.0
     way: float = 0.0
     most: float = 0.0
+    took: float = 0.0
+    looks: int = 0
+
+    @property
+    def starved(self) -> bool:
+        """Whether pages take so long that the server does not get its CPU."""
+        return self.looks >= ENOUGH and self.took / self.looks >= STARVED
 
     def unspent(self, slots: float) -> float:
         """Return the TTFT that neither a batch of so many slots nor the way to the queue can have taken."""
-        return self.ttft - max(0.0, slots * self.seconds - self.decoding) - self.way
+        return self.ttft - max(0.0, max(slots, self.most) * self.seconds - self.decoding) - self.way
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +122,8 @@ class State:
     """What is carried from look to look: published totals, which never fall, and what they are built from.
 
     ``sum`` and ``count`` are published; ``banked`` is the sum of past epochs, ``plain`` the uncorrected sum. ``upper``
-    bounds the sum, as long as ``bounded``; ``lower`` does where the slots are known: it is the highest that ``room``
-    ever left unspent. ``spans`` counts the spans that were added, ``skipped`` those that were not.
+    bounds the sum, as long as ``bounded``. ``spans`` counts the spans that were added, ``skipped`` those that were not;
+    ``preempted`` the preemptions in the former.
     """
 
     last: Sample | None = None
@@ -121,11 +132,11 @@ class State:
     banked: float = 0.0
     plain: float = 0.0
     room: Room = Room()
-    lower: float = 0.0
     upper: float = 0.0
     bounded: bool = True
     spans: int = 0
     skipped: int = 0
+    preempted: float = 0.0
     epoch: Epoch = Epoch()
 
 
@@ -151,15 +162,14 @@ def step(state: State, sample: Sample) -> State:
     )
     room = _room(state.room, last, sample, began, decoding)
     plain = state.plain + epoch.waiting - before.waiting
-    lower = max(state.lower, room.unspent(sample.slots)) if sample.slots else state.lower
     upper = state.upper + (ttft or 0.0)
     bounded = state.bounded and ttft is not None
     corrected = state.banked + epoch.waiting * epoch.correction
     if sample.ttft:
-        fair = epoch.spans >= ENOUGH and 0 < epoch.decoding < BIASED * epoch.running
-        at_least = room.unspent(room.most) if fair and sample.preempted else 0.0
+        fair = bool(sample.slots) or (epoch.spans >= ENOUGH and 0 < epoch.decoding < BIASED * epoch.running)
+        at_least = room.unspent(sample.slots) if room.starved and fair and sample.preempted else 0.0
         most = upper if bounded else max(plain, upper)
-        corrected = max(lower, min(max(corrected, at_least), most))
+        corrected = min(max(corrected, at_least), most)
     whole = max(state.sum, corrected)
     closed = epoch.seconds >= EPOCH
     return State(
@@ -169,11 +179,11 @@ def step(state: State, sample: Sample) -> State:
         banked=whole if closed else state.banked,
         plain=plain,
         room=room,
-        lower=lower,
         upper=upper,
         bounded=bounded,
         spans=state.spans + 1,
         skipped=state.skipped,
+        preempted=state.preempted + (growth(last.preempted, sample.preempted) or 0.0),
         epoch=Epoch() if closed else epoch,
     )
 
@@ -182,6 +192,8 @@ def _room(before: Room, last: Sample, sample: Sample, began: float, decoding: fl
     """Return the room of the batch after one more span. A span in which nothing happened took none."""
     most = max([before.most, *last.running.values(), *sample.running.values()])
     ttft = growth(last.ttft, sample.ttft) or 0.0
+    if sample.took is not None:
+        before = replace(before, took=before.took + sample.took, looks=before.looks + 1)
     if not (any(last.running.values()) or any(sample.running.values()) or began or decoding):
         return replace(before, ttft=before.ttft + ttft, most=most)
     seconds = sample.time - last.time
@@ -189,7 +201,14 @@ def _room(before: Room, last: Sample, sample: Sample, began: float, decoding: fl
     way = 2 * began * decoding / steps if steps else seconds
     # A preempted request waits between two tokens: what looks like decoding may all have been that.
     decoded = decoding if growth(last.preempted, sample.preempted) == 0 else -decoding
-    return Room(before.seconds + seconds, before.decoding + decoded, before.ttft + ttft, before.way + way, most)
+    return replace(
+        before,
+        seconds=before.seconds + seconds,
+        decoding=before.decoding + decoded,
+        ttft=before.ttft + ttft,
+        way=before.way + way,
+        most=most,
+    )
 
 
 def lost_sight(state: State) -> State:

@@ -18,13 +18,13 @@ from obs_exporter.schema import State as Known
 _ONE: Labels = (("engine", ""), ("model", "m"))
 
 
-def sample(time: float, waiting: float, began: float, **more: float) -> Sample:
+def sample(time: float, waiting: float, began: float, took: float | None = None, **more: float) -> Sample:
     """A look at one model; ``running``, ``decoding``, ``ttft`` and ``slots`` where the page tells them."""
     names = ("running", "decoding", "ttft", "steps", "preempted")
     told: dict[str, dict[Labels, float]] = {name: {_ONE: more[name]} if name in more else {} for name in names}
     return Sample(
         time, {_ONE: waiting}, {_ONE: began}, told["running"], told["decoding"], told["ttft"], more.get("slots", 0.0),
-        False, told["steps"], told["preempted"],
+        False, told["steps"], told["preempted"], took,
     )  # fmt: skip
 
 
@@ -108,7 +108,6 @@ def test_sum_count_and_bounds_never_fall_whatever_comes(
         assert state.sum >= before.sum
         assert state.count >= before.count
         assert state.upper >= before.upper
-        assert state.lower >= before.lower
         most = state.upper if state.bounded else state.plain  # waits that have not ended are not in the sum yet
         assert min(state.plain, most) <= state.sum + 1e-6 * max(1.0, state.plain)
 
@@ -171,9 +170,7 @@ def test_biased_samples_are_corrected_and_bounded(patience: float) -> None:
     plain, mean = state.plain / state.count, state.sum / state.count
     assert plain < 0.9 * truth, "the case is biased at all"
     assert abs(mean - truth) < 0.05 * truth
-    assert state.lower <= truth * state.count * 1.001
     assert state.upper >= truth * state.count
-    assert state.lower / state.count > 0.5 * truth, "the lower bound says something"
 
 
 def test_the_real_starved_server(
@@ -196,9 +193,9 @@ def test_the_real_starved_server(
     assert target.memory.queue.plain / 600 == pytest.approx(0.347, abs=0.001)
     assert histogram.sum == pytest.approx(truth, rel=0.05)
     bounds = {extra.kind: extra.value for extra in outcome.extras if extra.signal == "queue_wait"}
-    assert bounds[SUM_LOWER] <= truth <= bounds[SUM_UPPER]
+    assert SUM_LOWER not in bounds, "how much of TTFT is spent on the way to the queue is not known"
+    assert truth <= bounds[SUM_UPPER]
     assert bounds[SUM_UPPER] < 1.1 * truth
-    assert bounds[SUM_LOWER] > 0.9 * truth
 
 
 def own_queue_time(series: list[tuple[float, bytes]]) -> float:
@@ -235,3 +232,53 @@ def test_waits_that_have_not_ended_stay_below_the_first_tokens() -> None:
         state = step(state, sample(float(second), waiting=4.0 * second, began=began, ttft=waits))
     assert state.plain > state.upper
     assert state.sum <= state.upper
+
+
+def front_end(delay: float, took: float | None) -> State:
+    """Four slots are full, two wait; each request comes ``delay`` seconds after its arrival was stamped."""
+    looks = [
+        sample(
+            t, 2.0, 4.0 * t, running=4.0, decoding=4.0 * t, ttft=4.0 * t * (0.5 + delay), steps=400.0 * t,
+            preempted=0.0, slots=4, took=took,
+        )
+        for t in map(float, range(60))
+    ]  # fmt: skip
+    return play(*looks)
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("took", [None, 0.003])
+def test_time_on_the_way_to_the_queue_is_no_wait_in_it(delay: float, took: float | None) -> None:
+    state = front_end(delay, took)
+    assert state.sum / state.count == pytest.approx(0.5)
+    assert state.upper / state.count == pytest.approx(0.5 + delay)
+
+
+def test_of_a_server_that_lets_scrapes_wait_it_is() -> None:
+    """It takes requests in just after it answered, so that the waiting gauge lies low, and the running one does not."""
+    state = front_end(1.0, 0.8)
+    assert 1.3 < state.sum / state.count <= 1.5
+
+
+def test_a_wrong_number_of_slots_is_not_believed() -> None:
+    """Four are seen to run, so there are at least four."""
+    wrong, right = (
+        play(*(
+            sample(t, 2.0, 4.0 * t, running=4.0, decoding=4.0 * t, ttft=4.0 * t, steps=400.0 * t, preempted=0.0,
+                   slots=slots, took=0.8)
+            for t in map(float, range(60))
+        ))
+        for slots in (2, 4)
+    )  # fmt: skip
+    assert wrong.sum == right.sum
+
+
+def test_looks_too_far_apart_publish_nothing_and_say_why(
+    series: list[tuple[float, bytes]], watch: Callable[..., Any], drop: Any
+) -> None:
+    target = watch("vllm", engine_version="0.7.2")
+    for number in range(3):
+        body = drop(series[5 * number][1], "vllm:request_queue_time_seconds")
+        answer = target.see(body, 120.0 * number).reading.answer("queue_wait")
+        assert not answer.state.publishes
+    assert "no two looks in a row were within 90 s" in answer.reason

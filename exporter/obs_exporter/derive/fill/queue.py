@@ -9,7 +9,6 @@ from obs_exporter.derive import queue_wait
 from obs_exporter.derive.context import Context
 from obs_exporter.derive.model import (
     OPEN_TOTAL,
-    SUM_LOWER,
     SUM_UPPER,
     Draft,
     Extra,
@@ -24,6 +23,9 @@ from obs_exporter.stacks.model import Answer
 
 REASON = "Little's law: the time-integral of requests_waiting over the requests that began"
 _FLOOR = "; from a lower bound of requests_waiting"
+_LEFT = ", in which some counted as waiting for a while that had failed or been left by their client"
+_PREEMPTED = "; {:g} preemptions meanwhile: waiting again is in it, which the engine's own queue time leaves out"
+_APART = f"no two looks in a row were within {queue_wait.MAX_GAP:g} s and of one engine's life, so no wait is known"
 _SECOND_LOOK = "known from the second look on, as the time-integral of requests_waiting"
 
 
@@ -55,21 +57,24 @@ def fill(draft: Draft, context: Context) -> None:
         floor,
         counts(draft.series("inter_token_latency")),
         scalars(draft.series("preemptions")),
+        context.took,
     )
     state = memory.queue = queue_wait.step(memory.queue, sample)
     before = draft.answers["queue_wait"]
-    if not state.spans and not state.skipped:
-        draft.put(replace(before, reason=f"{before.reason}; {_SECOND_LOOK}".removeprefix("; ")))
+    if not state.spans:
+        why = _APART if state.skipped else _SECOND_LOOK
+        draft.put(replace(before, reason=f"{before.reason}; {why}".removeprefix("; ")))
         return
     series = Histogram(_labels(draft, waiting), ((math.inf, state.count),), state.sum)
-    precision = Precision.LOWER_BOUND if floor else Precision.SAMPLED
-    reason = REASON + (_FLOOR if floor else "")
+    left = any(model.left for model in memory.flight.models.values())
+    precision = Precision.LOWER_BOUND if floor and not left else Precision.SAMPLED
+    reason = REASON + (_FLOOR if floor else "") + (_LEFT if floor and left else "")
+    if state.preempted:
+        reason += _PREEMPTED.format(state.preempted)
     signal = BY_ID["queue_wait"]
     draft.put(Answer(signal, State.DERIVED, reason, Provenance.COMPUTED, precision, "computed", series=(series,)))
     if state.bounded and sample.ttft:
         draft.extras.append(Extra(signal.id, SUM_UPPER, state.upper))
-    if slots and state.bounded and sample.steps and sample.preempted:
-        draft.extras.append(Extra(signal.id, SUM_LOWER, state.lower))
 
 
 def lost_sight(draft: Draft, context: Context) -> None:  # noqa: ARG001 - one shape for all
