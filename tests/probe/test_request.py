@@ -105,6 +105,9 @@ def test_the_key_comes_from_the_environment_only(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("MINE", "a\r\nX: 1")
     with pytest.raises(RequestError, match="unprintable"):
         api_key("MINE")
+    with pytest.raises(RequestError, match="name of an environment variable") as given:
+        api_key("sk-0123456789")
+    assert "sk-" not in str(given.value)
 
 
 @pytest.mark.parametrize("name", sorted(set(SCENARIOS) - {"chat"}))

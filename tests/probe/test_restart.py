@@ -26,11 +26,16 @@ def free_port() -> int:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended; whoever adopted it may not have noticed yet (Z)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z")
-    except FileNotFoundError:
-        return True
+    """Whether a process ends within moments; whoever adopted it may not have noticed yet (Z)."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z"):
+                return True
+        except OSError:  # no such process, or it ended as it was read
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def listens(port: int) -> bool:

@@ -42,7 +42,11 @@ def merge_files(paths: Sequence[Path], output: Path, say: Callable[[str], None] 
     header = {key: parts[0][key] for key in (*_SAME, "seed") if key in parts[0]}
     shards = [part.get("shard") for part in parts]
     writer = ResultWriter(output, header | {"shard": None, "merged_from": shards})
-    reasons = _fill(writer, parts, files)
+    try:
+        reasons = _fill(writer, parts, files)
+    except ResultError as error:
+        writer.finish(f"the merge ended early: {error}")
+        raise
     writer.result["started_at"] = min((part["started_at"] for part in parts if part.get("started_at")), default=None)
     for part in parts:
         for note in part.get("notes") or ():

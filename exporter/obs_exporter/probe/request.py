@@ -79,6 +79,10 @@ def api_key(variable: str | None = None) -> str | None:
 
     Raises RequestError when ``variable`` is named and not set, or when the key cannot be a header's value.
     """
+    if variable and not variable.replace("_", "a").isalnum():
+        raise RequestError(
+            "--api-key-env takes the name of an environment variable, not a key: see that none was given"
+        )
     key = next(
         (os.environ[name] for name in ((variable,) if variable else _KEY_VARIABLES) if os.environ.get(name)), None
     )
