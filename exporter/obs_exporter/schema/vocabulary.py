@@ -81,6 +81,6 @@ class Precision(_Word):
 
     EXACT = "exact", "as the source counted it"
     BUCKET = "bucket", "counts are exact, the sum was rebuilt from bucket midpoints by the stack"
-    SAMPLED = "sampled", "a time-integral over samples of a gauge"
+    SAMPLED = "sampled", "reckoned from samples: a time-integral of a gauge, or sums scaled to equal counts"
     LOWER_BOUND = "lower_bound", "the true value is at least this"
     NONE = "none", "no value"
