@@ -140,7 +140,7 @@ class Stack:
 
     def wanted(self) -> Wanted:
         """Return the names that this stack's mapping reads, built once by the caller."""
-        engine = {name for row in vllm.ROWS for name in row.families()}
+        engine = {name for row in vllm.ROWS for name in row.families()} | {vllm.GENERATED}
         spelled = {prefix + name for prefix in self.engine_prefixes for name in engine}
         own = {name for row in self.rows for name in row.families()}
         wait = {self.layer_wait.outer, self.layer_wait.inner} if self.layer_wait is not None else set()
