@@ -56,7 +56,7 @@ REPLAYS: dict[str, tuple[str, tuple[str, ...]]] = {
 SIMULATED = {
     "vllm-sim": ("vllm", "vllm", "direct"), "kserve-sim": ("kserve", "kserve-knative", "direct"),
     "triton-sim": ("triton", "triton", "triton"), "triton-sim-side-port": ("triton", "vllm", "triton"),
-    "ray-sim": ("ray-serve", "ray-serve", "ray"),
+    "ray-sim": ("ray-serve", "ray-serve", "ray"), "ray-2.44-sim": ("ray-serve", "ray-serve-2.44", "ray"),
 }  # fmt: skip
 PROBES = ("bare", "ray")
 

@@ -3,8 +3,9 @@
 The two are sums over requests, and their difference is a wait only where they are sums over the same requests. So they
 are taken for each group (Ray's application) apart, without the requests that never got inside, and believed where their
 counts agree. Processes report at their own moments (Ray's every 10 s), so under load the counts differ most of the
-time: the growth since both last agreed is then scaled to equal counts, and is no exact value. Where they still differ
-after everything has stood still, nobody knows why: those requests are left out.
+time: the side that is ahead is then read where it stood at the other's count, between two looks of the last seconds,
+and the difference is no exact value. Where they still differ after everything has stood still, nobody knows why: those
+requests are left out.
 
 From Ray 2.52 on sums are rebuilt from bucket midpoints (off by up to 88 % against access logs), so that nothing but
 bounds from the buckets can be said, and only while the counts agree. The router's fulfilment time is no way out: it is
@@ -19,8 +20,10 @@ from dataclasses import dataclass, field, replace
 
 QUIET = 12.0
 """Seconds of stillness after which everything that happened was reported: Ray's processes report every 10 s."""
+RECENT = 35.0
+"""Seconds of looks between which one side's state at an earlier count is read: longer than any skew."""
 TOLERANCE = 0.1
-"""How far the counts may differ under load, as a share: what 10 s of skew make of 100 s of load."""
+"""How far the counts may differ, as a share, where no such looks are: what 10 s of skew make of 100 s of load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,8 @@ class Group:
     ``total`` is published and never falls, but for a lower bound that is contradicted; its bounds are as of when the
     counts last ``agreed``. ``exact``: its sum is a difference over the very same requests. ``left_out``: requests of
     which it was never known where they belong. ``base`` is the look from which growth is reckoned and ``start`` what
-    it adds to, ``clean`` where that is exact. ``firm``: at that look both sides had told everything.
+    it adds to, ``clean`` where that is exact. ``firm``: at that look both sides had told everything. ``marks`` are the
+    looks of the last seconds at which a count had changed.
     """
 
     total: Totals = Totals()
@@ -100,11 +104,12 @@ class Group:
     firm: bool = True
     last: Point | None = None
     moved: float = 0.0
+    marks: tuple[tuple[float, Point], ...] = ()
 
-    def based(self, point: Point, *, firm: bool) -> Group:
+    def based(self, point: Point, now: float, *, firm: bool) -> Group:
         """Return it with growth reckoned from a look on, and from what is published."""
         clean = self.clean and (self.exact or not self.total.count)
-        return replace(self, base=point, start=self.total, clean=clean, firm=firm)
+        return replace(self, base=point, start=self.total, clean=clean, firm=firm, marks=((now, point),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +138,10 @@ def step(state: State, points: Mapping[str, Point], now: float) -> State:
 def _look(group: Group, point: Point, now: float) -> Group:
     """Return a group after a look."""
     first = group.last is None
-    group = _restarted(group, point)
-    if first or group.last is None or group.last.counts != point.counts:
-        group = replace(group, moved=now)
+    group = _restarted(group, point, now)
+    if group.last is None or group.last.counts != point.counts:
+        recent = tuple(mark for mark in group.marks if 0 <= now - mark[0] <= RECENT)
+        group = replace(group, moved=now, marks=(*recent, (now, point)))
     quiet = now - group.moved >= QUIET
     group = replace(group, last=point)
     inner = point.inner.since(group.base.inner)
@@ -144,15 +150,15 @@ def _look(group: Group, point: Point, now: float) -> Group:
     if outer.count == inner.count and group.firm and (first or quiet or point.lone):
         reached = _agreed(group.start, outer, inner)
         group = _published(group, reached)
-        return replace(group, base=point, start=replace(reached, low=group.total.low)) if quiet else group
+        start = replace(reached, low=group.total.low)
+        return replace(group, base=point, start=start, marks=((now, point),)) if quiet else group
     if quiet:
         left_out = group.left_out + (abs(outer.count - inner.count) if group.firm else 0.0)
-        return replace(group, left_out=left_out).based(point, firm=True)
-    near = abs(outer.count - inner.count) <= TOLERANCE * outer.count
-    return group if first or not near or inner.count <= 0 else _scaled(group, outer, inner)
+        return replace(group, left_out=left_out).based(point, now, firm=True)
+    return group if first else _estimated(group, outer, inner, all_of_them=outer is every)
 
 
-def _restarted(group: Group, point: Point) -> Group:
+def _restarted(group: Group, point: Point, now: float) -> Group:
     """Return the group with a new base where counters fell: from zero where both sides did, else from here.
 
     Where one side alone began anew, it cannot be told which of its requests the other has counted before.
@@ -161,8 +167,8 @@ def _restarted(group: Group, point: Point) -> Group:
         return group
     outside, inside = point.every.count < group.last.every.count, point.inner.count < group.last.inner.count
     if outside and inside:
-        return group.based(Point(), firm=True)
-    return group.based(point, firm=False) if outside or inside else group
+        return group.based(Point(), now, firm=True)
+    return group.based(point, now, firm=False) if outside or inside else group
 
 
 def _agreed(start: Totals, outer: Sums, inner: Sums) -> Totals:
@@ -189,12 +195,32 @@ def _published(group: Group, reached: Totals) -> Group:
     return replace(group, total=total, agreed=True, exact=exact)
 
 
-def _scaled(group: Group, outer: Sums, inner: Sums) -> Group:
-    """Return the group with the time inside scaled to the requests at the edge, and the bounds as they were."""
+def _estimated(group: Group, outer: Sums, inner: Sums, *, all_of_them: bool) -> Group:
+    """Return the group with both sides read at the smaller of the two counts, and the bounds as they were."""
+    count = min(outer.count, inner.count)
+    near = abs(outer.count - inner.count) <= TOLERANCE * outer.count
+    origin = [NONE] if near else []
+    sides = [
+        [(mark.every if all_of_them else mark.outer).since(group.base.every if all_of_them else group.base.outer)
+         for _, mark in group.marks],
+        [mark.inner.since(group.base.inner) for _, mark in group.marks],
+    ]  # fmt: skip
+    outside, inside = (_read([*origin, *side], count) for side in sides)
+    if outside is None or inside is None or count <= 0:
+        return group
     before, start = group.total, group.start
-    grown = start.sum + max(0.0, outer.sum - inner.sum * outer.count / inner.count)
-    total = replace(before, sum=max(before.sum, grown), count=max(before.count, start.count + outer.count))
+    grown = start.sum + max(0.0, outside - inside)
+    total = replace(before, sum=max(before.sum, grown), count=max(before.count, start.count + count))
     return replace(group, total=total, exact=False)
+
+
+def _read(curve: Sequence[Sums], count: float) -> float | None:
+    """Return the sum where a side stood at a count, between two looks; None where it was not seen around it."""
+    for one, other in zip(reversed(curve[:-1]), reversed(curve[1:]), strict=True):
+        if one.count <= count <= other.count:
+            share = (count - one.count) / (other.count - one.count) if other.count > one.count else 1.0
+            return one.sum + share * (other.sum - one.sum)
+    return curve[-1].sum if curve and curve[-1].count == count else None
 
 
 def limits(buckets: Sequence[tuple[float, float]]) -> tuple[float, float]:

@@ -81,6 +81,9 @@ class Precision(_Word):
 
     EXACT = "exact", "as the source counted it"
     BUCKET = "bucket", "counts are exact, the sum was rebuilt from bucket midpoints by the stack"
-    SAMPLED = "sampled", "reckoned from samples: a time-integral of a gauge, or sums scaled to equal counts"
+    SAMPLED = (
+        "sampled",
+        "reckoned from samples: a time-integral of a gauge, or sums read at equal counts between two looks",
+    )
     LOWER_BOUND = "lower_bound", "the true value is at least this"
     NONE = "none", "no value"

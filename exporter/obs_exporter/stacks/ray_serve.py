@@ -158,7 +158,7 @@ REGAINED = (
     *engine.log_ways("the V0 engine's periodic line is in a worker-*.out or .err, under load", stack_versions="<2.47"),
     *engine.START_WAYS,
     Regained(frozenset({"layer_queue_wait"}), State.DERIVED, Precision.EXACT,
-             "time at the proxy less time inside the ingress replicas; scaled, and then sampled, under load",
+             "time at the proxy less time inside the ingress replicas; sampled while there is load",
              stack_versions="<2.52"),
     Regained(frozenset({"queue_wait"}), State.LOG, Precision.EXACT,
              "the queue time in the replica's line of each finished request", engine.LOG, stack_versions="<2.49",

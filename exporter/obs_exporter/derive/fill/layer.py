@@ -13,7 +13,7 @@ from obs_exporter.stacks.base import LayerWait
 from obs_exporter.stacks.model import Answer
 
 _REASON = "time at the layer's edge less time inside what stands behind it, over the same requests"
-_SCALED = "; scaled to equal counts while its processes report at different moments"
+_READ = "; read at equal counts between two looks, while its processes report at different moments"
 
 
 def fill(draft: Draft, context: Context) -> None:
@@ -45,7 +45,7 @@ def _publish(draft: Draft, state: layer_queue.State, name: str, rest: str) -> No
     )
     series = Histogram(labelled(""), ((math.inf, count),), total)
     precision = Precision.EXACT if exact else Precision.SAMPLED
-    reason = _REASON + ("" if exact else _SCALED) + rest
+    reason = _REASON + ("" if exact else _READ) + rest
     signal = BY_ID["layer_queue_wait"]
     draft.put(Answer(signal, State.DERIVED, reason, Provenance.COMPUTED, precision, name, series=(series,)))
 
