@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from obs_exporter import derive
 from obs_exporter.config import Target
-from obs_exporter.derive import Context, Evidence, Extra, Memory, Outcome, Settings
-from obs_exporter.derive.model import AGE
+from obs_exporter.derive import Context, Evidence, Extra, Memory, Outcome, Settings, carried
 from obs_exporter.exposition import Page, Wanted, parse
 from obs_exporter.sources import endpoints
 from obs_exporter.sources.beside import Beside
@@ -64,9 +64,10 @@ def derived(
 class Looker:
     """Looks at one target again and again. Not for use by several threads at once."""
 
-    def __init__(self, target: Target) -> None:
-        """Prepare; nothing is sent yet."""
+    def __init__(self, target: Target, clock: Callable[[], float] = time.monotonic) -> None:
+        """Prepare; nothing is sent yet. ``clock`` gives seconds that never go back."""
         self.target = target
+        self._clock = clock
         self._stack = STACKS[target.stack]
         self._wanted = self._stack.wanted()
         self._scraper = Scraper(target.access)
@@ -79,7 +80,7 @@ class Looker:
 
     def look(self, timeout: float | None = None) -> Look:
         """Fetch and read the page within ``timeout`` seconds. What goes wrong is in the result; nothing is raised."""
-        started = time.monotonic()
+        started = self._clock()
         recent = self._recent(started)
         if recent is not None:
             return recent
@@ -89,7 +90,7 @@ class Looker:
             problem = f"{redacted(self._scraper.url)} {error}"
             reading = read_nothing(self._stack, self.target.claims, problem)
             return self._finished(reading, Page(), started, error.reason)
-        took = time.monotonic() - started
+        took = self._clock() - started
         claims = combine(self.target.claims, self._versions(started, timeout))
         page = parse_body(self.target.stack, fetched.body, openmetrics=fetched.openmetrics, wanted=self._wanted)
         self._size = len(fetched.body)
@@ -113,15 +114,15 @@ class Looker:
 
     def _finished(self, reading: Reading, page: Page, started: float, failure: str, took: float | None = None) -> Look:
         """Derive what the page lacks, and remember the look."""
-        now = time.monotonic()
+        now = self._clock()
         evidence = self._beside.read(now, time.time())
         outcome = derived(self.target.stack, reading, page, self._memory, evidence, self.target.settings, now, took)
-        look = Look(outcome.reading, time.monotonic() - started, failure, outcome.extras)
+        look = Look(outcome.reading, self._clock() - started, failure, outcome.extras)
         self._last = (started, look)
         return look
 
     def _recent(self, now: float) -> Look | None:
-        """Return the last look while the page may not be asked again, or None."""
+        """Return the last look, with its values as old as they are by now, while the page may not be asked again."""
         if self._last is None:
             return None
         time_of, look = self._last
@@ -129,8 +130,8 @@ class Looker:
         if cadence is None or now - time_of >= cadence.seconds:
             return None
         age = now - time_of
-        older = tuple(replace(one, value=one.value + age) if one.kind == AGE else one for one in look.extras)
-        return replace(look, seconds=0.0, extras=older, page_age=age)
+        reading, extras = carried.aged(look.reading, look.extras, age, self.target.settings.stale_after)
+        return replace(look, reading=reading, seconds=0.0, extras=extras, page_age=age)
 
     def _versions(self, now: float, timeout: float | None) -> Claims:
         """Return what the other endpoints tell, asked seldom, and never where flags have told it all."""

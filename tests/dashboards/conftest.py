@@ -56,8 +56,11 @@ REPLAYS: dict[str, tuple[str, tuple[str, ...]]] = {
 SIMULATED = {
     "vllm-sim": ("vllm", "vllm", "direct"), "kserve-sim": ("kserve", "kserve-knative", "direct"),
     "triton-sim": ("triton", "triton", "triton"), "triton-sim-side-port": ("triton", "vllm", "triton"),
-    "ray-sim": ("ray-serve", "ray-serve", "ray"),
+    "ray-sim": ("ray-serve", "ray-serve", "ray"), "ray-2.44-sim": ("ray-serve", "ray-serve-2.44", "ray"),
 }  # fmt: skip
+STARTS = {"ray-2.44-sim": 12.0}
+"""Second of its life at which a simulated target is first seen, where it is not 5: Ray reports every 10 s, and each of
+its processes is to report while the lab looks."""
 PROBES = ("bare", "ray")
 
 
@@ -153,13 +156,13 @@ def replay(pages: list[bytes]) -> Callable[[float], bytes]:
     return lambda seconds: pages[min(int(seconds / STEP), len(pages) - 1)]
 
 
-def simulated(face: str, layer: str) -> Callable[[float], bytes]:
+def simulated(face: str, layer: str, start: float) -> Callable[[float], bytes]:
     """A page of a simulated engine that 12 clients keep busy, with a KV cache too small for them."""
     engine = Engine(max_num_seqs=8, num_blocks=97, max_model_len=1024, step_s=0.01)
     run = simulate(Config(engine=engine, layer=LAYERS[layer], phases=(Closed(90.0, 12),), cached_prefix_tokens=32), 1)
 
     def page(seconds: float) -> bytes:
-        shown = run.page(face, min(5 + seconds, 80))
+        shown = run.page(face, min(start + seconds, 80))
         return shown if isinstance(shown, bytes) else shown.encode()
 
     return page
@@ -181,7 +184,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         pytest.skip("no prometheus or alertmanager here; make test installs Debian's packages")
     folder, clock = tmp_path_factory.mktemp("lab"), Clock()
     sources = {name: (stack, replay([load(page) for page in pages])) for name, (stack, pages) in REPLAYS.items()}
-    sources |= {name: (stack, simulated(face, layer)) for name, (stack, face, layer) in SIMULATED.items()}
+    sources |= {
+        name: (stack, simulated(face, layer, STARTS.get(name, 5.0))) for name, (stack, face, layer) in SIMULATED.items()
+    }
     servers = {name: serve_pages(page_at, clock) for name, (_, page_at) in sources.items()}
     probes = [serve_pages(replay(probe_pages(name)), clock) for name in PROBES]
     targets = [

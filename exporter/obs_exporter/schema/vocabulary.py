@@ -81,7 +81,10 @@ class Precision(_Word):
 
     EXACT = "exact", "as the source counted it"
     BUCKET = "bucket", "counts are exact, the sum was rebuilt from bucket midpoints by the stack"
-    SAMPLED = "sampled", "a time-integral over samples of a gauge"
+    SAMPLED = (
+        "sampled",
+        "reckoned from samples: a time-integral of a gauge, or sums read at equal counts between two looks",
+    )
     LOWER_BOUND = "lower_bound", "the true value is at least this"
     UPPER_BOUND = "upper_bound", "the true value is at most this"
     NONE = "none", "no value"

@@ -72,16 +72,26 @@ class Cadence:
 
 @dataclass(frozen=True, slots=True)
 class LayerWait:
-    """The layer's own queue as a difference: its published duration less the time inside the replicas behind it.
+    """The layer's own queue as a difference: the time at its edge less the time inside what stands behind it.
 
-    ``inner`` is the histogram family of the time inside, ``label`` names the deployment in it, ``ingress`` are
-    beginnings of the names of deployments that the layer's edge calls itself; ``factor`` turns its unit into seconds.
+    ``outer`` and ``inner`` are the two histogram families, ``factor`` turns their unit into seconds. ``group`` is the
+    label by which the two belong together; where it is empty, the request reached nothing behind the edge. ``status``
+    is the edge's label of the answer, and of requests with one of the ``doubtful`` answers nobody knows whether they
+    got inside. ``part`` is the label that names what is inside, where several things of one group are, and ``ingress``
+    are beginnings of the names of those that the edge calls itself; ``route`` is a label inside that is empty for
+    calls that did not come over the edge. ``cause`` says what else makes the two differ.
     """
 
+    outer: str
     inner: str
-    label: str
-    ingress: tuple[str, ...]
     factor: float
+    group: str
+    status: str
+    doubtful: frozenset[str]
+    part: str = ""
+    ingress: tuple[str, ...] = ()
+    route: str = ""
+    cause: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,11 +140,11 @@ class Stack:
 
     def wanted(self) -> Wanted:
         """Return the names that this stack's mapping reads, built once by the caller."""
-        engine = {name for row in vllm.ROWS for name in row.families()}
+        engine = {name for row in vllm.ROWS for name in row.families()} | {vllm.GENERATED}
         spelled = {prefix + name for prefix in self.engine_prefixes for name in engine}
         own = {name for row in self.rows for name in row.families()}
-        inner = {self.layer_wait.inner} if self.layer_wait is not None else set()
-        return Wanted(spelled | own | inner | set(self.evidence_families))
+        wait = {self.layer_wait.outer, self.layer_wait.inner} if self.layer_wait is not None else set()
+        return Wanted(spelled | own | wait | set(self.evidence_families))
 
     def engine_families(self, page: Page) -> dict[str, str]:
         """Return the engine families on a page, by their name without prefix, with the spelling that was found.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from obs_exporter.exposition import Page
 from obs_exporter.schema import Kind, Provenance, State
 from obs_exporter.stacks import engine
-from obs_exporter.stacks.base import GPU_RULE, LAYER_SIGNALS, Pin, Stack, by_rule, without_value
+from obs_exporter.stacks.base import GPU_RULE, LAYER_SIGNALS, LayerWait, Pin, Stack, by_rule, without_value
 from obs_exporter.stacks.endpoints import ENGINE_VERSION
 from obs_exporter.stacks.model import Answer, Claims, Point, Row, Rule
 from obs_exporter.stacks.vllm import RENAMINGS, SERVER_FAMILIES, SPELLINGS, VllmStack
@@ -30,20 +30,36 @@ PINS = (
 _QPEXT_LABELS = ("service_name", "configuration_name", "revision_name")
 
 
-def _layer(signal: str, family: str, kind: Kind, factor: float = 1.0) -> Row:
-    return Row(signal, family, kind, factor=factor, optional=True, provenance=Provenance.LAYER)
+def _layer(signal: str, family: str, kind: Kind, factor: float = 1.0, note: str = "") -> Row:
+    return Row(signal, family, kind, factor=factor, optional=True, provenance=Provenance.LAYER, note=note)
 
 
+_INSIDE = "time in the container behind queue-proxy only: what a request waits in queue-proxy's own queue is not in it"
 ROWS = (
-    _layer("layer_request_duration", "kn_serving_invocation_duration_seconds", Kind.HISTOGRAM),
-    _layer("layer_request_duration", "kn_queueproxy_app_duration_seconds", Kind.HISTOGRAM),
-    _layer("layer_request_duration", "revision_request_latencies", Kind.HISTOGRAM, 0.001),
+    _layer("layer_request_duration", "kn_serving_invocation_duration_seconds", Kind.HISTOGRAM, note=_INSIDE),
+    _layer("layer_request_duration", "kn_queueproxy_app_duration_seconds", Kind.HISTOGRAM, note=_INSIDE),
+    _layer(
+        "layer_request_duration",
+        "revision_request_latencies",
+        Kind.HISTOGRAM,
+        0.001,
+        "at queue-proxy, with the wait in its queue; without what the activator holds back",
+    ),
     _layer("layer_requests_queued", "kn_serving_queue_depth", Kind.GAUGE),
     _layer("layer_requests_queued", "kn_queueproxy_depth", Kind.GAUGE),
     _layer("layer_requests_queued", "revision_queue_depth", Kind.GAUGE),
 )
 """queue-proxy's families: ``kn_*`` from Knative 1.19, ``revision_*`` (milliseconds) before. Which are there is told by
-the page alone, since KServe does not fix Knative's version."""
+the page alone, since KServe does not fix Knative's version. ``kn_*`` durations begin behind queue-proxy's queue:
+read in pkg/queue of knative/serving, where one handler records both names."""
+
+LAYER_WAIT = LayerWait(
+    "revision_request_latencies", "revision_app_request_latencies", 0.001,
+    group="revision_name", status="response_code", doubtful=frozenset({"500", "503", "504"}),
+    cause="queue-proxy may refuse a request, or it may run out of time or lose its client, before the container has it",
+)  # fmt: skip
+"""Both are of one queue-proxy, in whole milliseconds, before and behind its queue (pkg/queue/metrics of knative/serving
+1.15 to 1.18). A full queue gives 503, a time-out 503 or 504, a client that leaves the queue 500."""
 
 _SWITCH = (
     "Knative 1.19 and newer show queue-proxy's metrics only with metrics-protocol: prometheus and "
@@ -66,6 +82,13 @@ RULES = (
         source="knative/serving 1.15 to 1.23",
     ),
     Rule(
+        frozenset({"layer_queue_wait"}), State.NOT_APPLICABLE,
+        "in Standard mode no layer stands in the request path; in Knative mode, before 1.19, it is the difference of "
+        "two families of queue-proxy's page (port 9091)",
+        remedy="scrape port 9091, too",
+        source="knative/serving 1.15 to 1.23",
+    ),
+    Rule(
         LAYER_SIGNALS, State.NOT_APPLICABLE,
         "in Standard mode no layer stands in the request path; queue-proxy of Knative mode has no such metric",
         source="knative/serving 1.15 to 1.23",
@@ -81,6 +104,21 @@ THROUGH_QPEXT = Rule(
     cost="queue-proxy's families need a second scrape job, for port 9091",
     source="kserve qpext/cmd/qpext/main.go, 0.10 to 0.20",
 )  # fmt: skip
+
+
+KNATIVE_WAIT = Rule(
+    frozenset({"layer_queue_wait"}), State.LOST,
+    "queue-proxy publishes no wait per request from Knative 1.19 on, and its own duration begins behind its queue",
+    remedy="compare the mean of its http_server_request_duration_seconds, where port 9091 has it, with that of "
+    "layer_request_duration over at least 60 s",
+    source="knative/serving 1.19 to 1.23",
+)  # fmt: skip
+REVISION_WAIT = Rule(
+    KNATIVE_WAIT.signals, State.LOST, "queue-proxy publishes no wait per request, and one of the two families of which "
+    "it is the difference has no series of this revision",
+    source="knative/serving 1.15 to 1.18",
+)  # fmt: skip
+"""Before Knative 1.19; the derivation puts the difference in its place."""
 
 
 ONLY_QUEUE_PROXY = (
@@ -113,11 +151,23 @@ class KserveStack(VllmStack):
         """Blame the aggregator where the page bears its labels."""
         if answer.signal.id in engine.SIGNALS and self.layer_only(page):
             return without_value(answer, State.UNREACHABLE, ONLY_QUEUE_PROXY)
+        if answer.signal.id == "layer_queue_wait":
+            return self._wait(answer, page)
         found = super().lacking(answer, point, page)
         dropped = found.state is State.LOST and not found.native_name and answer.state.publishes
         if dropped and _through_qpext(page, self):
             return by_rule(answer, THROUGH_QPEXT)
         return found
+
+    def _wait(self, answer: Answer, page: Page) -> Answer:
+        """Tell the generations of queue-proxy apart, and its first request from its absence."""
+        if any(name.startswith("kn_") for name in page.types):
+            return by_rule(answer, KNATIVE_WAIT)
+        if page.has(LAYER_WAIT.outer + "_count") and page.has(LAYER_WAIT.inner + "_count"):
+            return by_rule(answer, REVISION_WAIT)
+        if any(name.startswith("revision_") for name in page.types):
+            return without_value(answer, State.IDLE, "queue-proxy's latencies appear with the first request")
+        return answer
 
 
 def _through_qpext(page: Page, stack: Stack) -> bool:
@@ -141,6 +191,7 @@ STACK = KserveStack(
     renamings=RENAMINGS,
     evidence_families=SERVER_FAMILIES,
     endpoints=(ENGINE_VERSION,),
+    layer_wait=LAYER_WAIT,
     regained=(
         *engine.log_ways("the engine's periodic log line has it, under load"),
         *engine.START_WAYS,

@@ -142,15 +142,24 @@ ROWS = (
 
 
 LAYER_WAIT = LayerWait(
-    "ray_serve_deployment_processing_latency_ms", "deployment", ("LLMRouter", "OpenAiIngress"), 0.001
-)
-"""The deployments that the HTTP proxy calls itself: the routers of Serve LLM; of another app, its one deployment."""
+    "ray_serve_http_request_latency_ms", "ray_serve_deployment_processing_latency_ms", 0.001,
+    group="application", status="status_code", doubtful=frozenset({"408", "499", "503"}),
+    part="deployment", ingress=("LLMRouter", "OpenAiIngress"), route="route",
+    cause="proxies and replicas of other nodes are on those nodes' pages; a client that left, a time-out or an "
+    "overload may have ended a request before a replica had it",
+)  # fmt: skip
+"""The deployments that the HTTP proxy calls itself: the routers of Serve LLM; of another app, its one deployment.
+
+A path that no application serves has the application "" at the proxy. A request that is refused for overload (503),
+runs out of time (408) or whose client leaves (499) bears its application, whether a replica had begun on it or not. A
+call from another deployment outside of a request has the route "" inside the replica."""
 
 REGAINED = (
     *engine.log_ways("the V0 engine's periodic line is in a worker-*.out or .err, under load", stack_versions="<2.47"),
     *engine.START_WAYS,
     Regained(frozenset({"layer_queue_wait"}), State.DERIVED, Precision.EXACT,
-             "time at the proxy less time inside the ingress replicas", stack_versions="<2.52"),
+             "time at the proxy less time inside the ingress replicas; sampled while there is load",
+             stack_versions="<2.52"),
     Regained(frozenset({"queue_wait"}), State.LOG, Precision.EXACT,
              "the queue time in the replica's line of each finished request", engine.LOG, stack_versions="<2.49",
              generation="V0"),

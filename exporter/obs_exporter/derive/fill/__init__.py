@@ -15,5 +15,5 @@ WITH_PAGE: tuple[Derivation, ...] = (
 )  # fmt: skip
 """In order of trust: an earlier one fills the gap, a later one finds it filled, or builds on it."""
 
-WITHOUT_PAGE: tuple[Derivation, ...] = (queue.lost_sight, logs.fill, gpu.fill)
-"""What can be known while the page cannot be had."""
+WITHOUT_PAGE: tuple[Derivation, ...] = (queue.lost_sight, logs.fill, layer.fill, gpu.fill)
+"""What can be known while the page cannot be had, or is the layer's alone."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 from obs_exporter.derive import kv_estimate
 from obs_exporter.derive.context import Context
 from obs_exporter.derive.model import LOWER, OPEN_GAUGE, UPPER, Draft, Extra, counts, labelled, scalars
-from obs_exporter.schema import BY_ID, Precision, Provenance, Scalar, State
+from obs_exporter.schema import BY_ID, Histogram, Precision, Provenance, Scalar, State
+from obs_exporter.stacks.engine import GENERATED
 from obs_exporter.stacks.model import Answer
 
-_REASON = "requests in the batch x (mean prompt + half a mean answer) / capacity; prefix sharing is not seen"
+_REASON = (
+    "requests in the batch x (mean prompt + half the answer of a request that is seen running) / capacity; prefix "
+    "sharing is not seen; only the bounds are sure"
+)
 
 _GIVEN = "given with --kv-capacity-tokens (obs-audit kv reckons it from a model's config.json)"
 
@@ -35,18 +41,21 @@ def fill(draft: Draft, context: Context) -> None:
     finished = sum(scalars(draft.series("requests_finished")).values()) or sum(
         counts(draft.series("request_duration")).values()
     )
-    running = _running(draft, settings.max_num_seqs)
-    if running is None or not finished:
+    batch = _batch(draft, settings.max_num_seqs)
+    if batch is None or not finished:
         return
     found = kv_estimate.estimate(
-        running,
+        batch,
         kv_estimate.Totals(
             sum(scalars(draft.series("prompt_tokens")).values()),
             sum(scalars(draft.series("generation_tokens")).values()),
-            sum(counts(draft.series("ttft")).values()) or finished + running,
+            sum(counts(draft.series("ttft")).values()) or finished + batch.running,
             finished,
         ),
-        capacity,
+        kv_estimate.Cache(
+            capacity, sum(scalars(draft.series("kv_cache_max_concurrency")).values()), float(settings.block_size)
+        ),
+        _bias(draft, context),
     )
     if found is None:
         return
@@ -58,11 +67,43 @@ def fill(draft: Draft, context: Context) -> None:
     draft.extras += [Extra(signal.id, LOWER, found.lower), Extra(signal.id, UPPER, found.upper)]
 
 
-def _running(draft: Draft, slots: int) -> float | None:
-    """Return how many requests are in the batch: as published, else as many of those inside as there are slots."""
+def _batch(draft: Draft, slots: int) -> kv_estimate.Batch | None:
+    """Return how many requests are in the batch: as published, else as many of those inside as there are slots.
+
+    Of those inside some may still wait though slots are free, so that not one is surely in the batch.
+    """
     running = scalars(draft.series("requests_running"))
     if running:
-        return sum(running.values())
+        total = sum(running.values())
+        return kv_estimate.Batch(total, total, total)
     inside = scalars(draft.series("layer_requests_ongoing"))
     ours = draft.answers["layer_requests_ongoing"].state is State.DERIVED
-    return min(sum(inside.values()), float(slots)) if inside and ours and slots else None
+    if not (inside and ours and slots):
+        return None
+    return kv_estimate.Batch(min(sum(inside.values()), float(slots)), 0.0, float(slots))
+
+
+def _bias(draft: Draft, context: Context) -> float:
+    """Return how many times longer answers are among those running: by their lengths, else by their times.
+
+    An engine's step takes as long for a short answer as for a long one, so that times are as good as lengths, but for
+    the waiting in the whole duration.
+    """
+    name = context.stack.engine_families(context.page).get(GENERATED, "")
+    samples = context.page.samples
+    found: dict[float, float] = {}
+    for one in samples.get(f"{name}_bucket", []) if name else []:
+        try:
+            edge = float(one.labels.get("le", ""))
+        except ValueError:
+            continue
+        found[edge] = found.get(edge, 0.0) + one.value
+    if found:
+        total = math.fsum(one.value for one in samples.get(f"{name}_sum", []))
+        return kv_estimate.length_bias(sorted(found.items()), total)
+    for signal in ("decode_time", "request_duration"):
+        histograms = [one for one in draft.series(signal) if isinstance(one, Histogram) and one.count]
+        if histograms:
+            largest = max(histograms, key=lambda one: one.count)
+            return kv_estimate.length_bias(largest.buckets, largest.sum)
+    return 1.0
