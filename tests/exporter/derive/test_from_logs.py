@@ -77,7 +77,10 @@ def test_the_start_up_line_gives_capacity_and_concurrency() -> None:
 
 
 def test_blocks_become_tokens_with_the_size_that_fits_the_concurrency() -> None:
-    lines = ["# CUDA blocks: 15326, # CPU blocks: 9362", "Maximum concurrency for 4096 tokens per request: 59.87x"]
+    lines = [
+        "INFO x] # CUDA blocks: 15326, # CPU blocks: 9362",
+        "INFO x] Maximum concurrency for 4096 tokens per request: 59.87x",
+    ]
     (engine,) = view_of(*lines).engines.values()
     assert capacity(engine.start) == 245_216
     (alone,) = view_of(lines[0]).engines.values()
@@ -142,14 +145,18 @@ def test_v0_preemptions_are_the_number_not_the_lines(ray: bytes, watch: Callable
 
 
 def test_v0_preemptions_go_on_over_a_restart_of_the_engine() -> None:
-    view = view_of(_WARNING.format(0, 101), "Initializing an LLM engine (v0.7.2) with config: x", _WARNING.format(1, 1))
+    view = view_of(
+        _WARNING.format(0, 101),
+        "INFO x] Initializing an LLM engine (v0.7.2) with config: x",
+        _WARNING.format(1, 1),
+    )
     assert view.preemptions.value == 102
 
 
 def test_no_warning_is_no_zero_unless_the_engines_start_was_seen(ray: bytes, watch: Callable[..., Any]) -> None:
     tail_only = view_of(_V0.format(1, 1, 0, 1.0))
     assert watch("ray-serve").see(ray, 0.0, Evidence(tail_only)).reading.answer("preemptions").state is Known.LOST
-    whole = view_of("# CUDA blocks: 100, # CPU blocks: 0", _V0.format(1, 1, 0, 1.0))
+    whole = view_of("INFO x] # CUDA blocks: 100, # CPU blocks: 0", _V0.format(1, 1, 0, 1.0))
     answer = watch("ray-serve").see(ray, 0.0, Evidence(whole)).reading.answer("preemptions")
     assert (values(answer), answer.precision) == ({"": 0.0}, Precision.LOWER_BOUND)
 
@@ -162,7 +169,7 @@ def test_v1_preemptions_stay_lost(watch: Callable[..., Any]) -> None:
 
 
 def test_a_restart_forgets_the_gauges_of_the_engine_before() -> None:
-    view = view_of(_V0.format(1, 4, 12, 87.5), "Initializing an LLM engine (v0.7.2) with config: x")
+    view = view_of(_V0.format(1, 4, 12, 87.5), "INFO x] Initializing an LLM engine (v0.7.2) with config: x")
     assert not any(engine.gauges for engine in view.engines.values())
 
 
@@ -192,8 +199,8 @@ def test_rays_own_histogram_holds_seconds(ray: bytes, watch: Callable[..., Any])
 
 
 def test_the_newest_start_counts_where_logs_of_dead_workers_remain(watch: Callable[..., Any], ray: bytes) -> None:
-    view = view_of("GPU KV cache size: 999,999 tokens", file="worker-b.out", time=-500.0)
-    view = view_of("GPU KV cache size: 247,024 tokens", file="worker-a.out", time=-5.0, view=view)
+    view = view_of("INFO x] GPU KV cache size: 999,999 tokens", file="worker-b.out", time=-500.0)
+    view = view_of("INFO x] GPU KV cache size: 247,024 tokens", file="worker-a.out", time=-5.0, view=view)
     answer = watch("ray-serve").see(ray, 0.0, Evidence(view)).reading.answer("kv_cache_capacity")
     assert values(answer) == {"": 247_024}
 
