@@ -30,8 +30,7 @@ class Beside:
         lines, state = self._tail.poll(now, wall)
         for line in lines:
             self._view = read(self._view, line.file, line.text, line.time)
-        self._view = without(self._view, state.gone)
-        return Evidence(self._view, state.gone, state.problems, gpus)
+        return Evidence(without(self._view, state.gone), state.gone, state.problems, gpus)
 
     def close(self) -> None:
         """Close the files and let go of the driver."""
