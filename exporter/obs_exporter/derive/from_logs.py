@@ -92,10 +92,11 @@ class LogView:
         return ""
 
 
-def read(view: LogView, file: str, text: str, time: float, *, counted: bool = True) -> LogView:
+def read(view: LogView, file: str, text: str, time: float, *, counted: bool = True, unsure: bool = False) -> LogView:
     """Return the view after one more line, written at ``time``.
 
-    Not ``counted`` are lines that may have been counted before: of them only what holds now is taken.
+    Not ``counted`` are lines that were counted before, or may have been (``unsure``): of them only what holds now is
+    taken, and where something may be missing in the sums then, they are ``short``.
     """
     for fact in parse_line(text):
         found = stamp(text)
@@ -107,6 +108,8 @@ def read(view: LogView, file: str, text: str, time: float, *, counted: bool = Tr
             view = replace(view, warnings={**view.warnings, file: (*known, hash(text))[-_REMEMBERED:]})
         if counted or fact.value(QUEUE_TIME) is None:
             view = fold(view, file, fact, time, clock)
+        elif unsure:
+            view = replace(view, short=True)
     return view
 
 

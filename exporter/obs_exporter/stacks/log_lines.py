@@ -148,7 +148,7 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "V0 preemption warning", EVENT, "total_num_cumulative_preemption=",
-        re.compile(r"(?:Sequence group .* is preempted by .*)?"
+        re.compile(r"(?:Sequence group .* is preempted .*)?"
                    rf"total_num_cumulative_preemption=(?P<preemptions>{_COUNT}){_REPEATED}"),
         (Field("preemptions", "preemptions"),),
         "V0", ">=0.4.3,<0.11", ("WARNING",),
