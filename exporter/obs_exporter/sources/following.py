@@ -45,6 +45,7 @@ class Followed:
 
     ``head`` and ``tail`` are bytes at its beginning and before ``position``: they are compared before it is read on.
     ``before`` is what they and the position were before the file was last replaced. ``recent`` are the last lines.
+    ``forgotten``: a file of this name was read once, and what was read of it is not known any more.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Followed:
     lines: list[tuple[str, Stamp | None, Seen]] = field(default_factory=list)
     recent: deque[int] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     before: Memory = (b"", b"", 0)
+    forgotten: bool = False
     state: tuple[int, int, int] | None = None
 
     def read(self) -> bool:
@@ -79,6 +81,9 @@ class Followed:
         self._take(status.st_size - self.position)
         if old:
             self._mark(first, old)
+        elif self.forgotten:
+            self.lines[first:] = [(text, found, Seen.UNKNOWN) for text, found, _ in self.lines[first:]]
+        self.forgotten = False
         return whole
 
     def goes_on_in(self, handle: BinaryIO) -> bool:

@@ -193,9 +193,10 @@ class LogTail:
                 followed.head, followed.tail, followed.position = memory
                 followed.recent.extend(other.recent)
                 return followed
-        for other in (*self._gone.values(), *self._followed.values()):
-            if other.name == name:
-                followed.recent.extend(other.recent)
+        same = [other for other in (*self._gone.values(), *self._followed.values()) if other.name == name]
+        for other in same:
+            followed.recent.extend(other.recent)
+        followed.forgotten = name in self._seen and not same
         return followed
 
     def _since_last(self, now: float) -> float:

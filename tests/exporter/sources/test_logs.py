@@ -482,6 +482,15 @@ def test_of_an_edited_log_only_new_lines_are_new(
     assert new(tail) == ["next"]
 
 
+def test_a_log_that_was_empty_when_it_went_away_is_new_when_it_comes(path: Path, tail: LogTail) -> None:
+    append(path, b"")
+    new(tail)
+    path.rename(path.with_name("elsewhere"))
+    new(tail)
+    append(path, LINES[0])
+    assert len(new(tail)) == 1
+
+
 def test_lines_cut_off_the_end_are_not_read_again(path: Path, tail: LogTail) -> None:
     append(path, b"".join(LINES[:50]))
     new(tail)
@@ -523,7 +532,10 @@ def test_what_is_remembered_of_files_that_are_gone_is_bounded(
     assert len(tail._gone) == 5
     (tmp_path / "29.away").rename(tmp_path / "29.log")
     (tmp_path / "0.away").rename(tmp_path / "0.log")
-    assert new(tail) == ["one"], "the last one is known again, and the first one forgotten"
+    lines, _ = tail.poll(0.0, None)
+    assert [line.seen for line in lines] == [Seen.UNKNOWN], "the last one goes on, and the first one is forgotten"
+    append(tmp_path / "0.log", b"two\n")
+    assert new(tail) == ["two"]
 
 
 def test_a_request_is_counted_once_whatever_happens_to_its_log(path: Path) -> None:
