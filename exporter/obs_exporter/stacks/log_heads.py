@@ -36,6 +36,9 @@ _HEAD = re.compile(
 """A logger's head: level, stamp, then ``metrics.py:345]`` (V0), ``[loggers.py:116]`` (V1) or ``APP REPLICA [ID] --``
 (Ray Serve). Only the level is always there."""
 
+_PROCESS = re.compile(r"\(((?:EngineCore|APIServer|Worker|DPCoordinator)\w{0,40}(?: pid=\d{1,10})?)\) +")
+"""vLLM's own processes, where a logger's format names them behind the level."""
+
 _QUOTING = re.compile(r"(?:.*/)?(?:logger|request_logger|async_llm(?:_engine)?|engine|api_server|serving\w*)\.py")
 """Files of vLLM that log users' text and no signal. vLLM repeats the head on each line of a message with line breaks,
 so that the message alone does not tell."""
@@ -81,6 +84,10 @@ def message(line: str) -> Message | None:
         if head["file"] and _QUOTING.fullmatch(head["file"]):
             return None
         level, text = head["level"], text[head.end() :]
+    process = _PROCESS.match(text)
+    if process is not None:
+        origins.append(process[1])
+        text = text[process.end() :]
     return Message(level, " ".join(origins), text) if level else None
 
 

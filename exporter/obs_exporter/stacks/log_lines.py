@@ -165,7 +165,7 @@ FORMATS: tuple[Format, ...] = (
 
 _LARGEST = float(2**53)
 """More than any number in a log line: beyond it not every whole number is one."""
-_RANK = re.compile(r"\bEngineCore_(?:DP)?(\d{1,6}) pid=")
+_RANK = re.compile(r"\bEngineCore_(?:DP)?(\d{1,6})(?!\w)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ PREFIXES = {
     "process": "(EngineCore_DP0 pid=1) INFO 11-29 17:26:42 [x.py:1] ",
     "cri": "2026-11-29T17:26:42.123456789Z stdout F INFO 11-29 17:26:42 x.py:1] ",
     "0.32": "(EngineCore pid=1) INFO 11-29 17:26:42 [kv_cache_utils.py:2327] ",
+    "inside": "INFO 11-29 17:26:42 [x.py:1] (EngineCore) ",
     "worker": "(VllmWorkerProcess pid=1) INFO 11-29 17:26:42 x.py:1] ",
     "docker": "2026-11-29T17:26:42.123Z INFO 11-29 17:26:42 [x.py:1] ",
     "kubectl": "[pod/llm-7d9-x/vllm] INFO 11-29 17:26:42 [x.py:1] ",
@@ -181,3 +182,19 @@ def test_numbers_of_absurd_length_are_none(digits: int) -> None:
 @given(st.text() | st.sampled_from(ROWS).map(lambda row: filled(row["format"])[::-1]))
 def test_no_line_is_an_error(line: str) -> None:
     list(parse_line(line))
+
+
+@pytest.mark.parametrize(
+    ("head", "engine", "origin"),
+    [
+        ("(EngineCore_DP3 pid=9) INFO 11-29 17:26:42 [x.py:1] ", "3", "EngineCore_DP3 pid=9"),
+        ("(EngineCore_0 pid=9) INFO 11-29 17:26:42 [x.py:1] ", "0", "EngineCore_0 pid=9"),
+        ("INFO (EngineCore_1) ", "1", "EngineCore_1"),
+        ("(EngineCore pid=9) INFO 11-29 17:26:42 [x.py:1] ", "", "EngineCore pid=9"),
+        ("[pod/a/vllm] (Worker_TP1 pid=9) INFO [x.py:1] ", "", "pod/a/vllm Worker_TP1 pid=9"),
+        ("INFO 11-29 17:26:42 [x.py:1] ", "", ""),
+    ],
+)
+def test_the_process_names_the_engine(head: str, engine: str, origin: str) -> None:
+    (fact,) = parse_line(f"{head}GPU KV cache size: 90,000 tokens")
+    assert (fact.engine, fact.origin) == (engine, origin)
