@@ -337,3 +337,12 @@ def test_the_capacity_of_several_logs_adds_up_as_running_does(answered: Callable
     assert (values(answer), answer.precision) == ({"": 3000.0}, Precision.EXACT)
     headless = view_of(_V1.format(1, 0, 3), file="c", time=-5.0, view=view)
     assert answered(headless, "kv_cache_capacity").precision is Precision.LOWER_BOUND
+
+
+def test_data_parallel_engines_in_logs_of_their_own_are_exact(answered: Callable[..., Any]) -> None:
+    size = "(EngineCore_DP{0} pid=1) INFO 11-29 10:00:00 [x.py:1] GPU KV cache size: {0},000 tokens"
+    view = LogView()
+    for index in (1, 2):
+        view = view_of(size.format(index), _V1.format(1, index, 3), file=f"{index}.log", view=view)
+    answer = answered(view, "kv_cache_capacity")
+    assert (values(answer), answer.precision) == ({"1": 1000.0, "2": 2000.0}, Precision.EXACT)

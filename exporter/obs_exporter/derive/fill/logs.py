@@ -114,7 +114,7 @@ def _at_start(draft: Draft, signal: str, view: LogView, context: Context) -> Non
     """Publish what the start-up lines say, added up over the engines: it holds until an engine starts again.
 
     Logs of workers that are gone may still lie there. So of several files the one with the newest start counts, and
-    those whose engines wrote after that start. Where more cannot be ruled out, it is a lower bound.
+    those whose engines wrote since that start. Where more cannot be ruled out, it is a lower bound.
     """
     found: dict[str, list[_Started]] = {}
     for key, engine in sorted(view.engines.items()):
@@ -127,7 +127,7 @@ def _at_start(draft: Draft, signal: str, view: LogView, context: Context) -> Non
     doubts: set[str] = set()
     for index, all_of in found.items():
         newest = max(all_of, key=lambda one: (one.started, one.key))
-        alive = [one for one in all_of if one is newest or one.newest > newest.started]
+        alive = [one for one in all_of if one is newest or one.newest >= newest.started]
         sums[labelled(draft.model, index)] = math.fsum(one.value for one in alive)
         doubts |= _doubts(view, alive, len(all_of), newest.started)
     if sums:
@@ -145,14 +145,17 @@ def _doubts(view: LogView, alive: list[_Started], count: int, newest: float) -> 
     doubts = {view.mixed(file) for file in files}
     if len(alive) < count:
         doubts.add(f"{count} logs have start-up lines, and {len(alive)} of them are known to be of engines that run")
-    if any(key[0] not in files and engine.newest > newest for key, engine in view.engines.items()):
+    told = {key[0] for key, engine in view.engines.items() if engine.start}
+    if any(key[0] not in told and engine.newest >= newest for key, engine in view.engines.items()):
         doubts.add("an engine that runs has no start-up lines in its log")
     for file in files:
         if any(key[0] == file and engine.unlike for key, engine in view.engines.items()):
             doubts.add("start-up lines of one log differ: of ranks of one engine, or of several engines")
         of_file = [(key, engine) for key, engine in view.engines.items() if key[0] == file]
-        told = {key[1] for key, engine in of_file if engine.start}
-        if "" in told and len({key[1] for key, engine in of_file if engine.gauges}) > 1:
+        if (
+            any(not key[1] and engine.start for key, engine in of_file)
+            and len({key[1] for key, engine in of_file if engine.gauges}) > 1
+        ):
             doubts.add("several engines write into one log, and its start-up lines do not say whose they are")
         writers = {(key[1], key[2]) for key, engine in of_file if engine.newest > newest and engine.gauges}
         if len(writers) > len({index for index, _ in writers}):
