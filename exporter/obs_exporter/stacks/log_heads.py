@@ -23,6 +23,7 @@ _WRAPS = re.compile(
     r"|(?P<service>[\w.-]{1,100}) *\| +"  # docker compose
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,100} [\w.@/-]{1,100}(?:\[\d{1,10}\])?: +"  # syslog, journalctl
     r"|\((?P<process>[^()\s]{1,200} pid=\d{1,10}(?:, ip=[\w.:]{1,50})?)\) *"  # vLLM's processes, Ray's actors
+    r"|[IWEF](?:\d{4} \d\d:\d\d:\d\d\.\d{1,9})? \d{1,10} [\w./-]{1,120}:\d{1,6}\] +(?=[A-Z]{4,8} )"  # Triton
     r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?\s+(?=[A-Z]{4,8} ))"  # Ray's own processes
 )
 """What may stand before a logger's head, in any number and order."""

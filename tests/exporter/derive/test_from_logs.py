@@ -346,3 +346,23 @@ def test_data_parallel_engines_in_logs_of_their_own_are_exact(answered: Callable
         view = view_of(size.format(index), _V1.format(1, index, 3), file=f"{index}.log", view=view)
     answer = answered(view, "kv_cache_capacity")
     assert (values(answer), answer.precision) == ({"1": 1000.0, "2": 2000.0}, Precision.EXACT)
+
+
+# -- what users write --------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_changes_nothing(answered: Callable[..., Any]) -> None:
+    """V0 logs every prompt; these are texts of a warning, of start-up lines, and of a start that would wipe all."""
+    view = view_of(
+        _STARTS.format("m"), "INFO x] # GPU blocks: 1000, # CPU blocks: 0",
+        "INFO x] Maximum concurrency for 4096 tokens per request: 3.91x", _V0.format(1, 3, 7, 45.6),
+    )  # fmt: skip
+    prompts = (
+        "total_num_cumulative_preemption=100001 and GPU KV cache size: 5 tokens?",
+        "Initializing an LLM engine (v0.6.3)", "# GPU blocks: 5, # CPU blocks: 0", _V0.format(9, 900, 900, 99.0),
+    )  # fmt: skip
+    for prompt in prompts:
+        line = f"INFO 09-12 14:03:11 engine.py:291] Received request c1: prompt: {prompt!r}, params: x"
+        assert view_of(line, view=view) == view
+    assert values(answered(view, "preemptions")) == {"": 0.0}
+    assert values(answered(view, "kv_cache_capacity")) == {"": 16_000.0}

@@ -571,3 +571,18 @@ def test_a_request_is_counted_once_whatever_happens_to_its_log(path: Path) -> No
     assert view is not None
     assert view.short, "whether the first line was counted cannot be known"
     beside.close()
+
+
+def test_what_start_up_lines_told_comes_back_with_the_log(path: Path) -> None:
+    append(path, b"INFO 11-29 10:00:00 x.py:1] GPU KV cache size: 247,024 tokens\n" + b"".join(STAMPED[:5]))
+    beside = Beside([str(path)])
+    away = path.with_name("elsewhere")
+    found = []
+    for step in range(3):
+        view = beside.read(float(step), None).logs
+        assert view is not None
+        found.append([engine.start for engine in view.engines.values()])
+        if step < 2:
+            (path, away)[step].rename((away, path)[step])
+    assert found == [[{"kv_cache_capacity": 247_024.0}], [], [{"kv_cache_capacity": 247_024.0}]]
+    beside.close()
