@@ -1,7 +1,8 @@
 """The engine's log: where each stack keeps it, what can be expected there, and what was found in a given log.
 
 The formats of lines are those of ``obs_exporter.stacks.log_lines``; here stands what they tell a reader, and where.
-Only the matched part of a line is kept: a log can hold prompts and keys.
+Only the matched part of a line is kept: a log can hold prompts and keys. As there, a line counts only from the
+beginning of its logger's message on, so that what a user asked is never taken for what the engine said.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from obs_exporter.stacks.log_heads import message
 from obs_exporter.stacks.log_lines import BLOCKS, ENGINE_START, FORMATS, Format
 from obs_exporter.stacks.stamps import stamp
 from obs_exporter.stacks.versions import matches
@@ -71,23 +73,26 @@ does, Triton and Ray Serve never do; KServe was not read for it."""
 PREEMPTION = Telling("preemption", "the number of preemptions, once for every 50", frozenset({"preemptions"}))
 """Not to be expected: V0 writes it when it has to preempt, V1 never does."""
 
-_SIGNALS = tuple(
-    (telling.id, form.marker, form.pattern) for telling in (*EXPECTED, PREEMPTION) for form in telling.formats
-)
+_SIGNALS = tuple((telling.id, form) for telling in (*EXPECTED, PREEMPTION) for form in telling.formats)
 
 PASSED_OVER = "(the middle of a large file is passed over; line numbers from here on count only what was read)"
 
 FURTHER: tuple[tuple[str, str, re.Pattern[str]], ...] = (
-    ("context_length", "max_seq_len=", re.compile(r"\bmax_seq_len=\d+")),
-    ("v0_fallback", "V0 Engine",
+    ("context_length", "Initializing a", re.compile(r"\bmax_seq_len=\d{1,12}")),
+    ("v0_fallback", "Engine in background thread",
      re.compile(r"Engine in background thread is experimental[^.]*\. Falling back to V0 Engine")),
     ("log_off", "AsyncLLM created",
      re.compile(r"AsyncLLM created with api_server_count more than 1; disabling stats logging")),
-    ("metrics_unsupported", "Metrics not supported", re.compile(r"\[vllm\] Metrics not supported")),
-    ("passed_over", PASSED_OVER, re.compile(re.escape(PASSED_OVER))),
     ("arguments", "non-default args", re.compile(r"'({})': ('[\w.-]*'|[\w.]+)".format("|".join(SETTINGS)))),
 )  # fmt: skip
-"""Lines that carry no signal and say what is wrong, or what took effect: id, text that every such line has, pattern."""
+"""Messages that carry no signal and say what is wrong, or what took effect: id, how the message begins, and the pattern
+of what is kept of it."""
+
+_WITHOUT_HEAD: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("metrics_unsupported", re.compile(r"(?:[^\"']{1,120}\"?)?(?P<kept>\[vllm\] Metrics not supported)")),
+    ("passed_over", re.compile(rf"(?P<kept>{re.escape(PASSED_OVER)})$")),
+)
+"""Lines of other programs, from the beginning of the line: Triton's, and our own."""
 
 PLACES: tuple[tuple[str, str, str], ...] = (
     ("vllm", "", "the server's standard output"),
@@ -137,16 +142,45 @@ def excerpt(lines: Iterable[str]) -> str:
     return "".join(f"{number}: {text}\n" for number, text in sorted(rows))
 
 
-def _matches(text: str, excerpted: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield (kind, matched part) of a line; of an excerpt the marker may have been outside the matched part."""
-    for kind, marker, pattern in _SIGNALS:
-        match = pattern.search(text) if marker in text else None
+def _matches(line: str) -> Iterator[tuple[str, str]]:
+    """Yield (kind, matched part) of a log's line."""
+    yield from _bare(line)
+    found = message(line)
+    if found is None:
+        return
+    for kind, form in _SIGNALS:
+        match = form.pattern.match(found.text) if form.marker in found.text and found.level in form.levels else None
         if match is not None:
             yield kind, match.group()
-    for kind, marker, pattern in FURTHER:
-        if excerpted or marker in text:
-            for match in pattern.finditer(text):
+    for kind, opening, pattern in FURTHER:
+        if found.text.startswith(opening):
+            for match in pattern.finditer(found.text):
                 yield kind, match.group()
+
+
+def _bare(line: str) -> Iterator[tuple[str, str]]:
+    for kind, pattern in _WITHOUT_HEAD:
+        match = pattern.match(line)
+        if match is not None:
+            yield kind, match["kept"]
+
+
+_NUMBERED = re.compile(r"\d+: (?:(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[+-]\d\d:\d\d)? )?")
+
+
+def kept(row: str) -> str:
+    """Return what an excerpt's row has of its line: all without the number and the time."""
+    found = _NUMBERED.match(row)
+    return row[found.end() :] if found is not None else row
+
+
+def _excerpted(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (kind, text) of what an excerpt has of a line."""
+    yield from _bare(text)
+    for kind, pattern in (*((kind, form.pattern) for kind, form in _SIGNALS), *((one[0], one[2]) for one in FURTHER)):
+        match = pattern.match(text)
+        if match is not None:
+            yield kind, match.group()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +197,7 @@ def read(source: str, text: str) -> Found:
     lines: dict[str, list[str]] = {}
     settings: dict[str, str] = {}
     for row in text.splitlines():
-        for kind, match in _matches(row, excerpted=True):
+        for kind, match in _excerpted(kept(row)):
             if row not in lines.setdefault(kind, []):
                 lines[kind].append(row)
             if kind == "arguments":

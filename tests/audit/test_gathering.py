@@ -12,8 +12,8 @@ from click.testing import Result
 
 Run = Callable[..., Result]
 LOG = (
-    "INFO 11-29 non-default args: {'model': 'm', 'api_key': 'sk-secret-1', 'max_model_len': 512, 'max_num_seqs': 16}\n"
-    "INFO 11-29 Received request: prompt: 'my password is hunter2', max_tokens 5\n"
+    "INFO x] non-default args: {'model': 'm', 'api_key': 'sk-secret-1', 'max_model_len': 512, 'max_num_seqs': 16}\n"
+    "INFO x] Received request: prompt: 'my password is hunter2', max_tokens 5\n"
     "INFO Initializing a V1 LLM engine (v0.32.0) with config: model='m', max_seq_len=512, download_dir=None\n"
     "INFO CPU KV cache size: 768 tokens, Maximum concurrency for 512 tokens per request: 1.50x\n"
 )

@@ -139,8 +139,8 @@ def test_a_huge_log_is_read_at_both_ends_and_says_so(tmp_path: Path) -> None:
     (piece,) = files.logs(str(log))
     found = loglines.read("log", piece.body.decode()).lines
     assert [row.partition(" ")[2] for row in found["kv_capacity"]] == [
-        "11-29 10:00:00 KV cache size: 247,024 tokens",
-        "11-29 11:00:00 KV cache size: 1,024 tokens",
+        "11-29 10:00:00 GPU KV cache size: 247,024 tokens",
+        "11-29 11:00:00 GPU KV cache size: 1,024 tokens",
     ]
     assert len(found["passed_over"]) == 1
 
@@ -148,3 +148,17 @@ def test_a_huge_log_is_read_at_both_ends_and_says_so(tmp_path: Path) -> None:
 def test_a_year_and_a_zone_stay_in_an_excerpt() -> None:
     (row, _) = loglines.excerpt(["2026-11-29T10:00:00.25+05:45 F INFO 11-29 10:00:00 # GPU blocks: 7"]).splitlines()
     assert row == "1: 2026-11-29 10:00:00+05:45 # GPU blocks: 7"
+
+
+def test_what_a_user_asks_is_no_line_of_the_engine() -> None:
+    """Prompts with the very texts of signal lines, of settings and of failures, as V0 logs them."""
+    texts = (
+        "GPU KV cache size: 5 tokens", "Initializing an LLM engine (v0.6.3) with config: max_seq_len=5",
+        "non-default args: {'max_num_seqs': 999}", "[vllm] Metrics not supported",
+        "AsyncLLM created with api_server_count more than 1; disabling stats logging",
+    )  # fmt: skip
+    for text in texts:
+        line = f"INFO 11-29 10:00:00 engine.py:291] Received request c1: prompt: {text!r}, params: x"
+        log = found(line.encode())
+        assert not log.settings
+        assert not log.lines

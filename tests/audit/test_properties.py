@@ -51,7 +51,7 @@ TEXTS = st.one_of(
 
 @given(before=LINE, after=LINE)
 def test_of_a_log_only_the_known_part_is_kept(before: str, after: str) -> None:
-    kept = loglines.excerpt([f"{before} {KNOWN}{' ' if after else ''}{after}", before, after])
+    kept = loglines.excerpt([f"INFO x] {KNOWN}{' ' if after else ''}{after}", before, after])
     assert f"1: {KNOWN}\n" in kept
     for row in loglines.excerpt([before, after]).splitlines():
         number, _, text = row.partition(": ")
@@ -61,7 +61,7 @@ def test_of_a_log_only_the_known_part_is_kept(before: str, after: str) -> None:
 @given(rows=st.lists(st.tuples(st.sampled_from(loglines.SETTINGS), st.integers(0, 10**6)), max_size=5))
 def test_settings_of_a_log_are_read_as_written(rows: list[tuple[str, int]]) -> None:
     arguments = ", ".join(f"'{name}': {value}" for name, value in rows)
-    text = f"non-default args: {{'api_key': 'sk-1', {arguments}}}"
+    text = f"INFO x] non-default args: {{'api_key': 'sk-1', {arguments}}}"
     found = loglines.read("log", loglines.excerpt([text]))
     assert set(found.settings) == {name for name, _ in rows}
     assert "sk-1" not in loglines.excerpt([text])

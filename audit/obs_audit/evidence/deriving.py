@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from obs_audit.evidence.pieces import Bundle, Piece, Role
+from obs_audit.loglines import kept
 from obs_exporter.derive import Context, Evidence, Memory, Settings, apply
-from obs_exporter.derive.from_logs import LogView, read
+from obs_exporter.derive.from_logs import LogView, fold
 from obs_exporter.exposition import Page
 from obs_exporter.sources.logs import behind, least_age
 from obs_exporter.stacks import Reading, Stack
+from obs_exporter.stacks.log_lines import parse_message
 from obs_exporter.stacks.stamps import stamp, wall_stamp
 
 LOOKS = 15.0
@@ -33,7 +35,8 @@ def log_view(pieces: Iterable[Piece], now: float) -> LogView | None:
         written, clock = (min(now, piece.taken), wall_stamp(now)) if now and piece.taken else (now, None)
         for line, stamped in zip(lines, stamps, strict=True):
             time = min(written - behind(newest, stamped), now - least_age(stamped, clock))
-            view = read(view, piece.source, line, time)
+            for fact in parse_message(kept(line)):
+                view = fold(view, piece.source, fact, time)
     return view
 
 

@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from obs_audit.kv.fields import ShapeError
-from obs_audit.kv.shape import Keeps, Layer, Shape
+from obs_audit.kv.kinds import Keeps
+from obs_audit.kv.shape import Layer, Shape
 
 DTYPES = {"bfloat16": 2.0, "float16": 2.0, "float32": 4.0, "fp8": 1.0, "fp8_e4m3": 1.0, "fp8_e5m2": 1.0, "int8": 1.0}
 """Bytes an element of the KV cache takes, by vLLM's words for --kv-cache-dtype and the model's own data types."""
@@ -55,7 +56,8 @@ def layer_bytes(layer: Layer, dtype: str, tensor_parallel: int = 1) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Bytes on one GPU. ``growing`` a token in layers that keep every token, ``windowed`` in layers with a window.
+    """Bytes on one GPU. ``growing`` a token in layers that keep every token, ``windowed`` in layers with a window,
+    ``chunked`` in layers that keep the last chunk, each with that length in tokens.
 
     ``by_heads`` is what the formula with attention heads in place of key and value heads would say of all layers.
     ``uniform``: all layers keep every token, so that the engine has one group of them and counts plain blocks.
@@ -65,11 +67,12 @@ class Cost:
     windowed: tuple[tuple[int, float], ...]
     by_heads: float
     uniform: bool = True
+    chunked: tuple[tuple[int, float], ...] = ()
 
     @property
     def per_token(self) -> float:
-        """Bytes of one more token while it is inside every window."""
-        return self.growing + sum(size for _, size in self.windowed)
+        """Bytes of one more token while it is inside every window and chunk."""
+        return self.growing + sum(size for _, size in (*self.windowed, *self.chunked))
 
     @property
     def exaggeration(self) -> float:
@@ -79,33 +82,39 @@ class Cost:
     def request(self, tokens: int, block_size: int) -> float:
         """Return the bytes of one request of so many tokens, in whole blocks.
 
-        A sliding layer keeps its window and one block more, since a window seldom begins with a block.
+        A sliding layer keeps its window and one block more, since a window seldom begins with a block. A chunk
+        does.
         """
         blocks = -(-tokens // block_size)
         total = self.growing * blocks * block_size
         for window, size in self.windowed:
             total += size * block_size * min(blocks, -(-window // block_size) + 1)
+        for chunk, size in self.chunked:
+            total += size * block_size * min(blocks, -(-chunk // block_size))
         return total
 
 
 def cost(shape: Shape, dtype: str, tensor_parallel: int = 1) -> Cost:
     """Return what a token costs in a model's cache."""
-    growing, windowed = 0.0, Counter[int]()
-    sizes: dict[int, float] = {}
+    growing = 0.0
+    bounded: dict[Keeps, Counter[int]] = {Keeps.WINDOW: Counter(), Keeps.CHUNK: Counter()}
+    sizes: dict[tuple[Keeps, int], float] = {}
     for layer in shape.layers:
         size = layer_bytes(layer, dtype, tensor_parallel)
-        if layer.keeps is Keeps.WINDOW:
-            windowed[layer.window] += 1
-            sizes[layer.window] = size
+        if layer.keeps in bounded:
+            bounded[layer.keeps][layer.window] += 1
+            sizes[layer.keeps, layer.window] = size
         else:
             growing += size
+    windowed, chunked = (
+        tuple((window, counts[window] * sizes[keeps, window]) for window in sorted(counts))
+        for keeps, counts in bounded.items()
+    )
     attending = sum(1 for layer in shape.layers if layer.keeps is not Keeps.NOTHING)
     heads = max(1.0, shape.attention_heads / tensor_parallel)
     by_heads = 2 * heads * shape.head_dim * DTYPES[dtype] * attending
-    uniform = not windowed and attending == len(shape.layers)
-    return Cost(
-        growing, tuple((window, windowed[window] * sizes[window]) for window in sorted(windowed)), by_heads, uniform
-    )
+    uniform = not windowed and not chunked and attending == len(shape.layers)
+    return Cost(growing, windowed, by_heads, uniform, chunked)
 
 
 @dataclass(frozen=True, slots=True)

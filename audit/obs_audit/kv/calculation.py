@@ -13,6 +13,7 @@ from obs_audit.kv.checks import BLOCK_SIZE, CONFIGURED, check, told_block_size
 from obs_audit.kv.fields import ShapeError
 from obs_audit.kv.report import Result
 from obs_audit.kv.shape import read_shape
+from obs_exporter.derive.from_logs import Engine
 from obs_exporter.derive.from_logs import capacity as tokens_of
 from obs_exporter.errors import InputError
 from obs_exporter.sources.beside import Beside
@@ -108,10 +109,19 @@ def _starts(globs: tuple[str, ...]) -> list[dict[str, float]]:
     if evidence.problems:
         raise InputError("; ".join(evidence.problems))
     engines = evidence.logs.engines if evidence.logs is not None else {}
-    starts = [{**engine.start, **_configured(key[0])} for key, engine in sorted(engines.items()) if engine.start]
+    starts = [
+        {**engines.get((key[0], "", ""), Engine()).start, **engine.start, **_configured(key[0])}
+        for key, engine in sorted(engines.items(), key=lambda item: (not _tells_size(item[1]), item[0]))
+        if _tells_size(engine) or (engine.start and not any(map(_tells_size, engines.values())))
+    ]
     if not starts:
         raise InputError(f"{', '.join(globs)}: no start-up line about the KV cache is in it")
     return starts
+
+
+def _tells_size(engine: Engine) -> bool:
+    """Whether start-up lines tell how much the cache holds; workers' lines tell the memory alone."""
+    return any(name in engine.start for name in ("kv_cache_capacity", BLOCKS, "kv_cache_max_concurrency"))
 
 
 def _configured(name: str) -> dict[str, float]:

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 
 from obs_audit.kv.arithmetic import DTYPES, Capacity, Cost, layer_bytes
 from obs_audit.kv.checks import GIB, Check
-from obs_audit.kv.shape import Keeps, Layer, Shape
+from obs_audit.kv.kinds import Keeps
+from obs_audit.kv.shape import Layer, Shape
 
 KIB = 1024
 
@@ -47,11 +48,19 @@ def _kind(result: Result, layer: Layer, count: int) -> str:
     if layer.keeps is Keeps.LATENT:
         how = f"{layer.head_dim} elements x {element}, kept once"
     else:
-        how = f"2 x {layer.heads} key/value heads x {layer.head_dim} x {element}"
-    how += f" / {result.tensor_parallel} GPUs" if result.tensor_parallel > 1 and layer.keeps is not Keeps.LATENT else ""
+        how = f"2 x {_heads(layer.heads, result.tensor_parallel)} x {layer.head_dim} x {element}"
+        how += f" / {result.tensor_parallel} GPUs" if 1 < result.tensor_parallel <= layer.heads else ""
     how += f" + {layer.extra_bytes} B of index" if layer.extra_bytes else ""
-    bound = f", of the last {layer.window:,} tokens" if layer.keeps is Keeps.WINDOW else ""
+    bound = {Keeps.WINDOW: "tokens", Keeps.CHUNK: "tokens at most"}.get(layer.keeps, "")
+    bound = f", of the last {layer.window:,} {bound}" if bound else ""
     return f"{count} layers of {layer.keeps}: {how} = {size:,.0f} B a token and layer{bound}"
+
+
+def _heads(heads: int, gpus: int) -> str:
+    """Say the key and value heads: where GPUs outnumber them, each keeps one, and so some keep the same one."""
+    if gpus <= heads:
+        return f"{heads} key/value heads"
+    return f"1 key/value head (of {heads}, each copied to {gpus // heads} of {gpus} GPUs)"
 
 
 def text(result: Result) -> str:
@@ -76,8 +85,9 @@ def text(result: Result) -> str:
             f"{found.bytes / GIB:.2f} GiB"
             + (f", {found.max_concurrency:.2f}x of {result.max_model_len:,} tokens" if found.max_concurrency else "")
         )
-        if cost.windowed:
-            lines.append("more requests fit than that, since sliding layers give blocks back")
+        if cost.windowed or cost.chunked:
+            kind = "sliding" if cost.windowed else "chunked"
+            lines.append(f"more requests fit than that, since {kind} layers give blocks back")
     lines += [f"note: {note}" for note in result.shape.notes]
     lines += [f"{'agrees' if check.agrees else 'DIFFERS'}: {check.message}" for check in result.checks]
     return "\n".join(lines) + "\n"

@@ -6,21 +6,11 @@ own reading of them (``get_num_kv_heads``, ``is_deepseek_mla``, the layers' KV c
 
 from __future__ import annotations
 
-import reprlib
 from dataclasses import dataclass
-from enum import StrEnum
 
-from obs_audit.kv.fields import REMEDY, Fields, ShapeError, fields_of, nested
+from obs_audit.kv.fields import Fields, ShapeError, fields_of, nested
+from obs_audit.kv.kinds import Keeps, kinds_of, window_of
 from obs_audit.kv.without_cache import keeps_nothing
-
-
-class Keeps(StrEnum):
-    """What a layer keeps for the tokens of a request."""
-
-    ALL = "full attention"
-    WINDOW = "sliding window"
-    LATENT = "multi-head latent attention (MLA)"
-    NOTHING = "a state of fixed size, or nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +18,9 @@ class Layer:
     """One layer's cache.
 
     ``heads`` and ``head_dim`` are those of keys and values; a latent layer has one "head" of ``head_dim`` elements and
-    keeps it once, not twice. ``window`` bounds the tokens that a sliding layer keeps. ``extra_bytes`` a token are kept
-    whatever the data type (the index of sparse attention).
+    keeps it once, not twice. ``window`` bounds the tokens that a sliding layer keeps, or is the length of the chunks
+    whose last one a chunked layer keeps. ``extra_bytes`` a token are kept whatever the data type (the index of sparse
+    attention).
     """
 
     keeps: Keeps
@@ -81,18 +72,6 @@ FOREIGN = {
 }
 """Fields of caches that are not understood here, and what they say; such a model is refused."""
 
-_WORDS = {
-    "full_attention": Keeps.ALL, "attention": Keeps.ALL, "global": Keeps.ALL, "hybrid": Keeps.ALL, "*": Keeps.ALL,
-    "sliding_attention": Keeps.WINDOW, "chunked_attention": Keeps.WINDOW, "local": Keeps.WINDOW,
-    "linear_attention": Keeps.NOTHING, "mamba": Keeps.NOTHING, "mamba2": Keeps.NOTHING, "recurrent": Keeps.NOTHING,
-    "conv": Keeps.NOTHING, "moe": Keeps.NOTHING, "mlp": Keeps.NOTHING, "M": Keeps.NOTHING, "-": Keeps.NOTHING,
-    "E": Keeps.NOTHING,
-}  # fmt: skip
-"""The words of ``layer_types``, ``layers_block_type`` and ``hybrid_override_pattern``."""
-
-PERIODS = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4}
-"""Of so many layers in a row the last is a full one, where the config has a window and names no pattern."""
-
 
 def read_shape(document: object) -> Shape:
     """Read a config.json.
@@ -109,8 +88,8 @@ def read_shape(document: object) -> Shape:
     count, heads = config.needed(_LAYERS, most=_MOST_LAYERS), config.needed(_HEADS, most=_MOST_HEADS)
     notes: list[str] = []
     full = _full_layer(config, model_type, heads, notes)
-    window = _window(config)
-    layers = tuple(_layer(config, kind, full, window) for kind in _kinds(config, model_type, count, notes))
+    window = window_of(config)
+    layers = tuple(_layer(config, kind, full, window) for kind in kinds_of(config, model_type, count, notes))
     if all(layer.keeps is Keeps.NOTHING for layer in layers):
         raise ShapeError("no layer has attention by the config: there is no KV cache to reckon")
     shared = config.first(("num_kv_shared_layers",), least=0)
@@ -145,6 +124,11 @@ def _further_notes(whole: Fields, config: Fields, layers: tuple[Layer, ...]) -> 
         notes.append(
             f"an estimate: {states} of {len(layers)} layers keep a state of fixed size per request, or nothing; it is "
             "not counted, and vLLM makes blocks larger until one holds such a state"
+        )
+    if any(layer.keeps is Keeps.CHUNK for layer in layers):
+        notes.append(
+            "chunked layers are reckoned with their last chunk; where the engine's log says that the hybrid KV cache "
+            "manager is disabled, they keep every token"
         )
     if not _dtype(whole, config):
         notes.append("the config names no data type: 16 bits are assumed, as vLLM does (--dtype says otherwise)")
@@ -210,64 +194,14 @@ def _kv_heads(config: Fields, heads: int, notes: list[str]) -> int:
     return found
 
 
-def _window(config: Fields) -> int:
-    """Return the tokens that a sliding layer keeps, or 0."""
-    names = ("sliding_window", "attention_chunk_size", "sliding_window_size")
-    found = [config.number(name, least=0) for name in names]
-    return next((window for window in found if window), 0)
-
-
-def _kinds(config: Fields, model_type: str, count: int, notes: list[str]) -> list[Keeps]:
-    """Return what each layer keeps."""
-    for name in ("layer_types", "layers_block_type", "hybrid_override_pattern"):
-        if config.has(name):
-            return _listed(config, name, count, notes)
-    linear = config.inner("linear_attn_config")
-    if linear is not None and linear.has("full_attn_layers"):
-        full = linear.values["full_attn_layers"]
-        if not isinstance(full, list) or not all(isinstance(one, int) and 0 < one <= count for one in full):
-            raise linear.wrong("full_attn_layers", f"a list of layers from 1 to {count}")
-        return [Keeps.ALL if index + 1 in full else Keeps.NOTHING for index in range(count)]
-    interval = config.first(("full_attention_interval",))
-    if interval:
-        return [Keeps.ALL if (index + 1) % interval == 0 else Keeps.NOTHING for index in range(count)]
-    period = config.first(("attn_layer_period",))
-    if period:
-        offset = config.number("attn_layer_offset", least=0, most=period - 1) or 0
-        return [Keeps.ALL if index % period == offset else Keeps.NOTHING for index in range(count)]
-    return _sliding(config, model_type, count)
-
-
-def _listed(config: Fields, name: str, count: int, notes: list[str]) -> list[Keeps]:
-    """Return the kinds of layers that a list names one by one, or a text letter by letter."""
-    value = config.values[name]
-    words = list(value) if isinstance(value, str) else config.texts(name)
-    unknown = sorted(set(words) - _WORDS.keys())
-    if unknown or len(words) < count:
-        what = f"unknown are {', '.join(map(reprlib.repr, unknown[:5]))}" if unknown else "some are missing"
-        raise ShapeError(f"{config.path}{name} has {len(words)} entries for {count} layers; {what}: {REMEDY}")
-    if len(words) > count:
-        notes.append(f"{name} has {len(words)} entries for {count} layers: the first {count} are taken")
-    return [_WORDS[word] for word in words[:count]]
-
-
-def _sliding(config: Fields, model_type: str, count: int) -> list[Keeps]:
-    """Return the kinds of a model that has windows at most."""
-    used = config.flag("use_sliding_window")
-    if not _window(config) or used is False:
-        return [Keeps.ALL] * count
-    pattern = config.first(("sliding_window_pattern", "_sliding_window_pattern")) or PERIODS.get(model_type, 0)
-    if pattern:
-        return [Keeps.WINDOW if (index + 1) % pattern else Keeps.ALL for index in range(count)]
-    if used:
-        first = config.first(("max_window_layers",), least=0)
-        return [Keeps.WINDOW if index >= first else Keeps.ALL for index in range(count)]
-    return [Keeps.WINDOW] * count
-
-
 def _layer(config: Fields, kind: Keeps, full: Layer, window: int) -> Layer:
     if kind is Keeps.NOTHING:
         return Layer(kind)
+    if kind is Keeps.CHUNK:
+        chunk = config.number("attention_chunk_size")
+        if not chunk:
+            raise ShapeError(f"layers are named chunked, and {config.path}attention_chunk_size is not given: add it")
+        return Layer(kind, full.heads, full.head_dim, chunk)
     if kind is Keeps.WINDOW and not window:
         raise ShapeError(f"layers are named sliding, and {config.path}sliding_window is not given: add it")
     return Layer(kind, full.heads, full.head_dim, window) if kind is Keeps.WINDOW else full

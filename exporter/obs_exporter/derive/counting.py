@@ -1,10 +1,10 @@
-"""Counters that restart: growth between two looks, and totals that never fall. Pure values in and out."""
+"""Counters that restart: growth between two looks, and what mixed numbers prove. Pure values in and out."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -28,19 +28,29 @@ def growth(before: Mapping[K, float], after: Mapping[K, float]) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
-    """The sum of a set of counters over all their restarts: it never falls.
+class Runs:
+    """The least that counters add up to whose numbers come mixed, without a name, from any number of runs.
 
-    ``last`` are the counters as last seen; one that is missing for a while keeps its place.
+    A run begins at zero, and each of its numbers is larger than the one before. A number goes on with the highest run
+    that it can follow; where there is none, another run wrote it, since no run prints what it has passed. So the sum of
+    the runs' last numbers is never above the truth, whichever run wrote which, and whatever was not seen. It never
+    falls.
     """
 
-    value: float = 0.0
-    last: Mapping[str, float] = field(default_factory=dict)
+    last: tuple[float, ...] = ()
 
-    def seen(self, now: Mapping[str, float]) -> Total:
-        """Return the total after seeing the counters: a lower number means that one began again at zero."""
-        value = self.value
-        for key, new in now.items():
-            old = self.last.get(key, 0.0)
-            value += new - old if new >= old else new
-        return Total(value, {**self.last, **now})
+    @property
+    def value(self) -> float:
+        """The sum over the runs."""
+        return sum(self.last)
+
+    def seen(self, number: float) -> Runs:
+        """Return the runs after one more number; beyond ``MOST_RUNS`` no new one begins."""
+        before = [index for index, value in enumerate(self.last) if value < number]
+        if before:
+            index = max(before, key=lambda one: self.last[one])
+            return Runs((*self.last[:index], number, *self.last[index + 1 :]))
+        return Runs((*self.last, number)) if len(self.last) < MOST_RUNS else self
+
+
+MOST_RUNS = 256

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from obs_exporter.derive.context import Evidence
 from obs_exporter.derive.from_logs import LogView, read, without
+from obs_exporter.sources.following import Seen
 from obs_exporter.sources.logs import LogTail
 from obs_exporter.sources.nvml import Gpus
 
@@ -29,9 +30,9 @@ class Beside:
             return Evidence(gpus=gpus)
         lines, state = self._tail.poll(now, wall)
         for line in lines:
-            self._view = read(self._view, line.file, line.text, line.time)
-        self._view = without(self._view, state.gone)
-        return Evidence(self._view, state.gone, state.problems, gpus)
+            counted, unsure = line.seen is Seen.NEW, line.seen is Seen.UNKNOWN
+            self._view = read(self._view, line.file, line.text, line.time, counted=counted, unsure=unsure)
+        return Evidence(without(self._view, state.gone), state.gone, state.problems, gpus)
 
     def close(self) -> None:
         """Close the files and let go of the driver."""

@@ -2,7 +2,10 @@
 
 Only bytes and times are handled here; what a line means is in ``stacks.log_lines``. A file that is seen for the first
 time is read from its head (the engine's start-up lines) and from its end, never whole. A file is known by its inode, so
-that it is read once under however many names; what rotation renames or copies goes on where it was.
+that it is read once under however many names; what rotation renames or copies goes on where it was. So does a file that
+went away and came back: it is known again by its inode or its name, its beginning, and the bytes before our place.
+
+What cannot go on, since the file was rewritten, is read anew, and what of it was read before says so (``following``).
 """
 
 from __future__ import annotations
@@ -11,22 +14,16 @@ import glob
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import BinaryIO
 
-from obs_exporter.sources.splitting import Splitter
-from obs_exporter.stacks.stamps import Stamp, least_between, stamp, wall_stamp
+from obs_exporter.sources.following import Followed, Seen
+from obs_exporter.stacks.stamps import Stamp, least_between, wall_stamp
 
-HEAD = 1024 * 1024
-"""Bytes read from the beginning of a file that is new to us: start-up lines stand there."""
-WINDOW = 4 * 1024 * 1024
-"""Bytes read from the end of a file that is new to us, or at most in one poll when it grows faster than we read."""
-EDGE = 1024
-"""Bytes remembered from the beginning of a file and from before the place where we stand, to know it again."""
 MOST_FILES = 512
+"""Files that are followed at once, and files that are gone and remembered."""
 
 _Identity = tuple[int, int]
-_Memory = tuple[bytes, bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +36,7 @@ class LogLine:
     file: str
     text: str
     time: float
+    seen: Seen = Seen.NEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,85 +69,14 @@ def least_age(found: Stamp | None, wall: Stamp | None) -> float:
     return least_between(found, wall) if found is not None and wall is not None else 0.0
 
 
-@dataclass(slots=True)
-class _Followed:
-    """One open file, the name that its lines get, and how far it was read.
-
-    ``head`` and ``tail`` are bytes at its beginning and before ``position``: they are compared before it is read on.
-    ``before`` is what they and the position were before the file was last replaced.
-    """
-
-    name: str
-    handle: BinaryIO
-    position: int = 0
-    head: bytes = b""
-    tail: bytes = b""
-    splitter: Splitter = field(default_factory=Splitter)
-    stamp: Stamp | None = None
-    lines: list[tuple[str, Stamp | None]] = field(default_factory=list)
-    before: _Memory = (b"", b"", 0)
-    state: tuple[int, int, int] | None = None
-
-    def read(self) -> bool:
-        """Read what is new, and return whether that was in the file already when it was opened, or replaced."""
-        status = os.fstat(self.handle.fileno())
-        before, self.state = self.state, (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        if self.state == before:
-            return False
-        whole = before is None
-        if self.position and not self._goes_on(status.st_size):
-            whole = True
-            self.before = (self.head, self.tail, self.position)
-            self.position, self.head, self.tail, self.splitter, self.stamp = 0, b"", b"", Splitter(), None
-        if not self.position and status.st_size > HEAD + WINDOW:
-            self._take(HEAD)
-        if status.st_size - self.position > WINDOW:
-            self.position, self.tail = status.st_size - WINDOW, b""
-            self.splitter, self.stamp = Splitter(inside=True), None
-        self._take(status.st_size - self.position)
-        return whole
-
-    def is_copied_in(self, name: str, handle: BinaryIO) -> _Memory | None:
-        """Return what to go on with in a rotation's copy: its name begins like ours, and it with all we read; or None.
-
-        The names matter, since two workers may begin with the same lines.
-        """
-        if not name.startswith((self.name, os.path.splitext(self.name)[0] + ".")):
-            return None
-        for head, tail, position in ((self.head, self.tail, self.position), self.before):
-            if head and _has(handle, head, 0) and _has(handle, tail, position - len(tail)):
-                return head, tail, position
-        return None
-
-    def _goes_on(self, size: int) -> bool:
-        """Whether the file still has what we read, right before the place where we stand and at its beginning."""
-        tail = _has(self.handle, self.tail, self.position - len(self.tail))
-        return size >= self.position and tail and _has(self.handle, self.head, 0)
-
-    def _take(self, count: int) -> None:
-        """Read up to ``count`` bytes and keep the lines with their stamps; a line without one has that before it."""
-        self.handle.seek(self.position)
-        data = self.handle.read(max(0, count))
-        self.head = self.head if self.position else data[:EDGE]
-        self.tail = (self.tail + data[-EDGE:])[-EDGE:]
-        self.position += len(data)
-        for text in self.splitter.feed(data):
-            found = stamp(text)
-            self.stamp = found if found is not None else self.stamp
-            self.lines.append((text, self.stamp))
-
-
-def _has(handle: BinaryIO, data: bytes, offset: int) -> bool:
-    return os.pread(handle.fileno(), len(data), offset) == data
-
-
 class LogTail:
     """Follows all files that match some globs. Not for use by several threads at once."""
 
     def __init__(self, globs: Sequence[str]) -> None:
         """Prepare; nothing is opened yet."""
         self.globs = tuple(globs)
-        self._followed: dict[_Identity, _Followed] = {}
+        self._followed: dict[_Identity, Followed] = {}
+        self._gone: dict[_Identity, Followed] = {}
         self._names: dict[str, _Identity] = {}
         self._seen: set[str] = set()
         self._polled: float | None = None
@@ -227,29 +154,55 @@ class LogTail:
         followed = known or self._opened(name, identity)
         return self._dated(followed, now, wall, whole=followed.read(), limit=limit)
 
-    def _opened(self, name: str, identity: _Identity) -> _Followed:
+    def _opened(self, name: str, identity: _Identity) -> Followed:
         """Open a file; a copy of one that we follow, which rotation left, goes on where that one stood."""
         handle = open(name, "rb")  # noqa: SIM115 - kept open, so that a rotated file can be read to its end
         status = os.fstat(handle.fileno())
         if (status.st_dev, status.st_ino) != identity:
             handle.close()
             raise OSError("is being rotated: it is read at the next look")
-        followed = self._followed[identity] = _Followed(name, handle)
+        followed = self._followed[identity] = self._known_again(name, identity, handle) or self._new(name, handle)
+        self._seen.add(followed.name)
+        return followed
+
+    def _known_again(self, name: str, identity: _Identity, handle: BinaryIO) -> Followed | None:
+        """Return a file that was gone and is back, which goes on where it was; None where none does.
+
+        The inode alone does not tell: file systems give it to another file. The name alone does not either.
+        """
+        for old in [identity, *reversed(self._gone)]:
+            known = self._gone.get(old)
+            if known is None or not known.goes_on_in(handle):
+                continue
+            if old == identity or known.name == name or known.is_told_by_content():
+                del self._gone[old]
+                known.handle = handle
+                return known
+        return None
+
+    def _new(self, name: str, handle: BinaryIO) -> Followed:
+        """Follow a file from its beginning; a copy of one that we follow, which rotation left, where that one stood.
+
+        What stands under a name that we knew may be the old lines in a new file: those are remembered.
+        """
+        followed = Followed(name, handle)
         for other in list(self._followed.values()):
-            memory = other.is_copied_in(name, handle) if other is not followed else None
+            memory = other.is_copied_in(name, handle)
             if memory is not None:
                 followed.name = other.name
                 followed.head, followed.tail, followed.position = memory
-                break
-        self._seen.add(followed.name)
+                followed.recent.extend(other.recent)
+                return followed
+        same = [other for other in (*self._gone.values(), *self._followed.values()) if other.name == name]
+        for other in same:
+            followed.recent.extend(other.recent)
+        followed.forgotten = name in self._seen and not same
         return followed
 
     def _since_last(self, now: float) -> float:
         return float("inf") if self._polled is None else max(0.0, now - self._polled)
 
-    def _dated(
-        self, followed: _Followed, now: float, wall: float | None, *, whole: bool, limit: float
-    ) -> list[LogLine]:
+    def _dated(self, followed: Followed, now: float, wall: float | None, *, whole: bool, limit: float) -> list[LogLine]:
         """Give the collected lines their times: the file's own time is that of its last line.
 
         What was written since the last poll is no older than that poll, whatever the file system's clock says. What
@@ -258,18 +211,24 @@ class LogTail:
         """
         idle = max(0.0, wall - os.fstat(followed.handle.fileno()).st_mtime) if wall is not None else 0.0
         clock = wall_stamp(wall) if whole else None
-        first = next((found for _, found in followed.lines if found is not None), None)
+        first = next((found for _, found, _ in followed.lines if found is not None), None)
         ages: dict[Stamp | None, float] = {}
         dated = []
-        for text, found in followed.lines:
+        for text, found, seen in followed.lines:
             own = found or first
             if own not in ages:
                 ages[own] = max(min(idle + behind(followed.stamp, own), limit), least_age(own, clock))
-            dated.append(LogLine(followed.name, text, now - ages[own]))
+            dated.append(LogLine(followed.name, text, now - ages[own], seen))
         followed.lines.clear()
         return dated
 
     def _forget(self, identity: _Identity) -> None:
+        """Close a file. It may come back, so how far it was read is kept, for as many files as are followed at most."""
         followed = self._followed.pop(identity, None)
-        if followed is not None:
-            followed.handle.close()
+        if followed is None:
+            return
+        followed.let_go()
+        self._gone.pop(identity, None)
+        self._gone[identity] = followed
+        while len(self._gone) > MOST_FILES:
+            del self._gone[next(iter(self._gone))]

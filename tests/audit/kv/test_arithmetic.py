@@ -6,7 +6,8 @@ import pytest
 
 from obs_audit.kv.arithmetic import Cost, blocks_in, capacity, cost
 from obs_audit.kv.checks import GIB, check
-from obs_audit.kv.shape import Keeps, Layer, Shape
+from obs_audit.kv.kinds import Keeps
+from obs_audit.kv.shape import Layer, Shape
 from obs_exporter.stacks.log_lines import BLOCKS, CONTEXT, MEMORY
 
 QWEN = Shape("qwen2", (Layer(Keeps.ALL, 2, 128),) * 28, 12, 128, "bfloat16", 32768)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -203,3 +204,47 @@ def test_what_has_no_end_is_no_config() -> None:
 )
 def test_numbers_beyond_any_machine_are_usage_errors(flags: tuple[str, str], config: Path) -> None:
     assert run("--config", config, *flags).exit_code == 2
+
+
+LLAMA = {
+    "model_type": "llama", "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "hidden_size": 4096, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gpus", "heads", "size"),
+    [
+        (1, "8 key/value heads x", 4096), (4, "8 key/value heads x", 1024), (8, "8 key/value heads x", 512),
+        (16, "1 key/value head (of 8, each copied to 2 of 16 GPUs) x", 512),
+        (32, "1 key/value head (of 8, each copied to 4 of 32 GPUs) x", 512),
+    ],
+)  # fmt: skip
+def test_the_printed_equation_adds_up(tmp_path: Path, gpus: int, heads: str, size: int) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA))
+    result = run("--config", path, "--tensor-parallel-size", gpus)
+    assert heads in result.stdout
+    equation = result.stdout.splitlines()[0].partition(": ")[2]
+    left, _, right = equation.partition(" = ")
+    factors = re.sub(r"\([^)]*\)|key/value heads?|GPUs| B", "", left).replace("x", "*")
+    product, _, divisor = factors.partition("/")
+    found = 1.0
+    for factor in product.split("*"):
+        found *= float(factor)
+    assert found / float(divisor or 1) == size
+    assert right.startswith(f"{size:,} B a token and layer")
+
+
+def test_chunked_layers_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    chunks = {"attention_chunk_size": 8192, "no_rope_layers": [1, 1, 1, 0] * 8}
+    path.write_text(json.dumps(LLAMA | chunks))
+    result = run("--config", path, "--num-blocks", 100)
+    assert "24 layers of chunked attention: " in result.stdout
+    assert "of the last 8,192 tokens at most" in result.stdout
+    assert "since chunked layers give blocks back" in result.stdout
+    document = json.loads(run("--config", path, "--format", "json").stdout)
+    assert [(layer["count"], layer["keeps"], layer["window"]) for layer in document["layers"]] == [
+        (24, "chunk", 8192), (8, "all", None),
+    ]  # fmt: skip

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from obs_audit.kv.arithmetic import cost, resolve_dtype
 from obs_audit.kv.fields import ShapeError
-from obs_audit.kv.shape import Keeps, read_shape
+from obs_audit.kv.kinds import Keeps
+from obs_audit.kv.shape import read_shape
 
 QWEN: dict[str, Any] = {
     "model_type": "qwen2", "num_hidden_layers": 28, "num_attention_heads": 12, "num_key_value_heads": 2,
@@ -37,6 +38,20 @@ GPT_OSS: dict[str, Any] = {
 }  # fmt: skip
 
 
+MINIMAX: dict[str, Any] = {
+    "model_type": "minimax_m1", "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8,
+    "head_dim": 128, "hidden_size": 6144, "attn_type_list": ([0] * 7 + [1]) * 10, "torch_dtype": "bfloat16",
+}  # fmt: skip
+LLAMA4: dict[str, Any] = {
+    "model_type": "llama4",
+    "text_config": {
+        "model_type": "llama4_text", "num_hidden_layers": 48, "num_attention_heads": 40, "num_key_value_heads": 8,
+        "head_dim": 128, "hidden_size": 5120, "attention_chunk_size": 8192, "no_rope_layers": [1, 1, 1, 0] * 12,
+    },
+    "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
 def kinds(config: dict[str, Any]) -> dict[Keeps, int]:
     layers = read_shape(config).layers
     return {kind: count for kind in Keeps if (count := sum(1 for layer in layers if layer.keeps is kind))}
@@ -47,6 +62,37 @@ def test_qwen_takes_28_kib_a_token_and_not_168() -> None:
     assert found.per_token == 28_672
     assert found.by_heads == 168 * 1024
     assert found.exaggeration == 6
+
+
+@pytest.mark.parametrize("name", ["attn_type_list", "decoder_attention_types"])
+def test_minimax_has_full_attention_in_each_eighth_layer(name: str) -> None:
+    config = {key: value for key, value in MINIMAX.items() if key != "attn_type_list"} | {name: ([0] * 7 + [1]) * 10}
+    assert kinds(config) == {Keeps.ALL: 10, Keeps.NOTHING: 70}
+    shape = read_shape(config)
+    assert cost(shape, "bfloat16").per_token == 40 * 1024
+    assert "70 of 80 layers keep a state of fixed size" in shape.notes[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"no_rope_layers": []}, {"no_rope_layers": None, "no_rope_layer_interval": 4},
+     {"no_rope_layers": None, "layer_types": (["chunked_attention"] * 3 + ["full_attention"]) * 12}],
+)  # fmt: skip
+def test_llama_4s_chunked_layers_keep_their_last_chunk_and_nope_layers_all(changes: dict[str, Any]) -> None:
+    """12 layers x 131,072 tokens x 4 KiB are 6 GiB, 36 x 8,192 x 4 KiB are 1.125 GiB."""
+    config = LLAMA4 | {"text_config": LLAMA4["text_config"] | changes}
+    assert kinds(config) == {Keeps.ALL: 12, Keeps.CHUNK: 36}
+    found = cost(read_shape(config), "bfloat16")
+    assert found.request(131_072, 16) == 7.125 * 1024**3
+    assert found.request(100, 16) == 112 * 48 * 4096
+    assert found.per_token == 48 * 4096
+    assert not found.uniform
+    assert "last chunk" in " ".join(read_shape(config).notes)
+
+
+def test_layers_without_rotary_positions_and_without_chunks_keep_all() -> None:
+    """SmolLM3 has the same list, and no chunks."""
+    assert kinds(QWEN | {"no_rope_layers": [1, 1, 1, 0] * 7}) == {Keeps.ALL: 28}
 
 
 def test_a_window_that_is_not_used_is_none() -> None:
@@ -165,6 +211,13 @@ def test_older_names_of_the_fields(config: dict[str, Any], heads: int, head_dim:
         (QWEN | {"layer_types": ["new_attention"] * 28}, "new_attention"),
         (QWEN | {"layer_types": ["sliding_attention"] * 28, "sliding_window": None}, "sliding_window is not given"),
         (QWEN | {"compress_ratios": [1]}, "not understood"),
+        (MINIMAX | {"attn_type_list": [1] * 79}, "0 and 1 for 80 layers"),
+        (MINIMAX | {"attn_type_list": [True] * 80}, "0 and 1 for 80 layers"),
+        (MINIMAX | {"attn_type_list": [2] * 80}, "0 and 1 for 80 layers"),
+        (MINIMAX | {"attn_type_list": "01" * 40}, "0 and 1 for 80 layers"),
+        (MINIMAX | {"attn_type_list": [[1]] * 80}, "0 and 1 for 80 layers"),
+        (MINIMAX | {"attn_type_list": [0] * 80}, "no layer has attention"),
+        (QWEN | {"layer_types": ["chunked_attention"] * 28}, "attention_chunk_size is not given"),
     ],
 )
 def test_a_config_that_cannot_be_is_refused(config: Any, message: str) -> None:
@@ -173,7 +226,8 @@ def test_a_config_that_cannot_be_is_refused(config: Any, message: str) -> None:
 
 
 _NAMES = [
-    *QWEN, *DEEPSEEK, *GPT_OSS, "attn_config", "linear_attn_config", "text_config", "full_attn_layers", "kv_n_heads",
+    *QWEN, *DEEPSEEK, *GPT_OSS, "attn_type_list", "no_rope_layers", "attention_chunk_size",
+    "attn_config", "linear_attn_config", "text_config", "full_attn_layers", "kv_n_heads",
     "architectures", "quantization_config", "num_kv_shared_layers", "full_attention_interval", "attn_layer_period",
     "attn_layer_offset", "multi_query", "use_sliding_window", "hybrid_override_pattern",
 ]  # fmt: skip
@@ -186,7 +240,7 @@ _JSON = st.recursive(
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
-@given(st.sampled_from([QWEN, DEEPSEEK, GPT_OSS]), st.dictionaries(_FIELDS, _JSON, max_size=4))
+@given(st.sampled_from([QWEN, DEEPSEEK, GPT_OSS, MINIMAX]), st.dictionaries(_FIELDS, _JSON, max_size=4))
 def test_whatever_the_file_holds_it_is_a_cost_or_our_error_in_one_line(
     base: dict[str, Any], changes: dict[str, Any]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Counters that restart: totals never fall, and growth is said only where it is known."""
+"""Counters that restart: what mixed numbers prove never falls, and growth is said only where it is known."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from obs_exporter.derive.counting import Total, growth
-
-_SEEN = st.dictionaries(st.sampled_from("abc"), st.floats(0, 1e9))
+from obs_exporter.derive.counting import MOST_RUNS, Runs, growth
 
 
 def test_growth_is_the_sum_over_all_series() -> None:
@@ -27,17 +25,25 @@ def test_a_restart_a_loss_and_a_nan_are_no_growth() -> None:
     assert growth({}, {"a": 7.0}) is None
 
 
-def test_a_total_goes_on_over_a_restart() -> None:
-    total = Total().seen({"a": 101.0}).seen({"a": 151.0}).seen({"a": 1.0}).seen({"a": 51.0})
-    assert total.value == 151 + 51
+def test_runs_go_on_over_a_restart() -> None:
+    runs = Runs()
+    for number in (101.0, 151.0, 1.0, 51.0):
+        runs = runs.seen(number)
+    assert runs.value == 151 + 51
 
 
-@given(st.lists(_SEEN))
-def test_a_total_never_falls_and_is_at_least_the_highest_number_seen(looks: list[dict[str, float]]) -> None:
-    total, highest = Total(), 0.0
-    for look in looks:
-        before = total.value
-        total = total.seen(look)
-        assert total.value >= before
-        highest = max([highest, *look.values()])
-        assert total.value >= highest * (1 - 1e-9)
+@given(st.lists(st.floats(0, 1e9)))
+def test_runs_never_fall_and_are_at_least_the_highest_number_seen(numbers: list[float]) -> None:
+    runs, highest = Runs(), 0.0
+    for number in numbers:
+        before, runs = runs.value, runs.seen(number)
+        highest = max(highest, number)
+        assert runs.value >= before
+        assert runs.value >= highest * (1 - 1e-9)
+
+
+def test_runs_are_bounded_in_memory() -> None:
+    runs = Runs()
+    for number in range(2 * MOST_RUNS, 0, -1):
+        runs = runs.seen(float(number))
+    assert len(runs.last) == MOST_RUNS

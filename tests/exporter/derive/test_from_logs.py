@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from obs_exporter.derive import Evidence
 from obs_exporter.derive.from_logs import LogView, capacity, read, without
@@ -77,7 +79,10 @@ def test_the_start_up_line_gives_capacity_and_concurrency() -> None:
 
 
 def test_blocks_become_tokens_with_the_size_that_fits_the_concurrency() -> None:
-    lines = ["# CUDA blocks: 15326, # CPU blocks: 9362", "Maximum concurrency for 4096 tokens per request: 59.87x"]
+    lines = [
+        "INFO x] # CUDA blocks: 15326, # CPU blocks: 9362",
+        "INFO x] Maximum concurrency for 4096 tokens per request: 59.87x",
+    ]
     (engine,) = view_of(*lines).engines.values()
     assert capacity(engine.start) == 245_216
     (alone,) = view_of(lines[0]).engines.values()
@@ -142,14 +147,18 @@ def test_v0_preemptions_are_the_number_not_the_lines(ray: bytes, watch: Callable
 
 
 def test_v0_preemptions_go_on_over_a_restart_of_the_engine() -> None:
-    view = view_of(_WARNING.format(0, 101), "Initializing an LLM engine (v0.7.2) with config: x", _WARNING.format(1, 1))
-    assert view.preemptions.value == 102
+    view = view_of(
+        _WARNING.format(0, 101),
+        "INFO x] Initializing an LLM engine (v0.7.2) with config: x",
+        _WARNING.format(1, 1),
+    )
+    assert view.preemptions == 102
 
 
 def test_no_warning_is_no_zero_unless_the_engines_start_was_seen(ray: bytes, watch: Callable[..., Any]) -> None:
     tail_only = view_of(_V0.format(1, 1, 0, 1.0))
     assert watch("ray-serve").see(ray, 0.0, Evidence(tail_only)).reading.answer("preemptions").state is Known.LOST
-    whole = view_of("# CUDA blocks: 100, # CPU blocks: 0", _V0.format(1, 1, 0, 1.0))
+    whole = view_of("INFO x] # CUDA blocks: 100, # CPU blocks: 0", _V0.format(1, 1, 0, 1.0))
     answer = watch("ray-serve").see(ray, 0.0, Evidence(whole)).reading.answer("preemptions")
     assert (values(answer), answer.precision) == ({"": 0.0}, Precision.LOWER_BOUND)
 
@@ -162,7 +171,7 @@ def test_v1_preemptions_stay_lost(watch: Callable[..., Any]) -> None:
 
 
 def test_a_restart_forgets_the_gauges_of_the_engine_before() -> None:
-    view = view_of(_V0.format(1, 4, 12, 87.5), "Initializing an LLM engine (v0.7.2) with config: x")
+    view = view_of(_V0.format(1, 4, 12, 87.5), "INFO x] Initializing an LLM engine (v0.7.2) with config: x")
     assert not any(engine.gauges for engine in view.engines.values())
 
 
@@ -192,8 +201,8 @@ def test_rays_own_histogram_holds_seconds(ray: bytes, watch: Callable[..., Any])
 
 
 def test_the_newest_start_counts_where_logs_of_dead_workers_remain(watch: Callable[..., Any], ray: bytes) -> None:
-    view = view_of("GPU KV cache size: 999,999 tokens", file="worker-b.out", time=-500.0)
-    view = view_of("GPU KV cache size: 247,024 tokens", file="worker-a.out", time=-5.0, view=view)
+    view = view_of("INFO x] GPU KV cache size: 999,999 tokens", file="worker-b.out", time=-500.0)
+    view = view_of("INFO x] GPU KV cache size: 247,024 tokens", file="worker-a.out", time=-5.0, view=view)
     answer = watch("ray-serve").see(ray, 0.0, Evidence(view)).reading.answer("kv_cache_capacity")
     assert values(answer) == {"": 247_024}
 
@@ -204,3 +213,156 @@ def test_an_idle_engine_beside_a_dead_one_is_idle_not_gone(watch: Callable[..., 
     answer = watch("ray-serve").see(ray, 0.0, evidence).reading.answer("kv_cache_usage")
     assert answer.state is Known.STALE
     assert "idle" in answer.reason
+
+
+# -- several engines in one log, or in several -------------------------------------------------------------------
+
+TRITON = b"# TYPE nv_inference_request_success counter\nnv_inference_request_success 1\n"
+_STARTS = "INFO x] Initializing an LLM engine (v0.6.3) with config: model='{}'"
+_V1 = (
+    "(APIServer pid={}) INFO 11-29 10:00:00 [loggers.py:1] Engine 00{}: Avg prompt throughput: 1.0 tokens/s, Avg "
+    "generation throughput: 1.0 tokens/s, Running: {} reqs, Waiting: 0 reqs, GPU KV cache usage: 10.0%"
+)
+
+
+@pytest.fixture
+def answered(watch: Callable[..., Any]) -> Callable[..., Any]:
+    def answer(view: LogView, signal: str, now: float = 0.0) -> Any:
+        outcome = watch("triton", stack_version="24.12").see(TRITON, now, Evidence(view))
+        return outcome.reading.answer(signal)
+
+    return answer
+
+
+def warned(*numbers: int) -> LogView:
+    texts = (_WARNING.format(0, number).replace("group 7", f"group {at}") for at, number in enumerate(numbers))
+    return view_of(*texts)
+
+
+def test_warnings_of_two_engines_in_one_log_are_no_restarts() -> None:
+    """A wrote 1, 51, 101, 151 and B 1, 51, 101: 252 preemptions at least, and not more."""
+    assert warned(1, 51, 1, 101, 51, 151, 101).preemptions == 252
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), max_size=60),
+    st.integers(1, 4),
+)
+def test_whatever_is_mixed_lost_or_restarted_the_bound_is_below_the_truth(
+    steps: list[tuple[int, bool, bool]], engines: int
+) -> None:
+    """Each step is a warning of one engine, which may restart before it; some lines are not seen."""
+    now, past, seen = [0] * engines, 0, []
+    for one, restarts, shown in steps:
+        engine = one % engines
+        if restarts and shown:
+            past, now[engine] = past + now[engine], 0
+        now[engine] = now[engine] + 50 if now[engine] else 1
+        seen += [now[engine]] if shown or one else []
+    bound = warned(*seen).preemptions
+    assert max(seen, default=0) <= bound <= past + sum(now)
+    if len(seen) == len(steps) and engines == 1:
+        assert bound == past + sum(now), "one engine whose lines are all seen is counted in full"
+
+
+def test_a_line_shown_twice_counts_once() -> None:
+    assert view_of(*[_WARNING.format(1, 51)] * 3).preemptions == 51
+
+
+def test_periodic_lines_of_two_v0_engines_in_one_log_are_a_lower_bound(answered: Callable[..., Any]) -> None:
+    """One engine writes every 5 s at most; here lines are 1 s apart."""
+    one = view_of(_V0.format(1, 4, 12, 87.5), _V0.format(6, 4, 12, 87.5))
+    two = view_of(_V0.format(1, 4, 12, 87.5), _V0.format(2, 1, 0, 1.0), _V0.format(6, 4, 12, 87.5))
+    for signal in ("requests_running", "requests_waiting", "kv_cache_usage"):
+        assert answered(one, signal).precision is Precision.EXACT
+        answer = answered(two, signal)
+        assert answer.precision is Precision.LOWER_BOUND
+        assert "two engines" in answer.reason
+    begun = view_of(_STARTS.format("a"), view=two)
+    assert answered(view_of(_V0.format(1, 4, 1, 1.0), view=begun), "requests_running").precision is Precision.EXACT
+
+
+def test_engines_of_two_models_in_one_log_are_a_lower_bound(answered: Callable[..., Any]) -> None:
+    again = view_of(_STARTS.format("a"), _STARTS.format("a"), _V0.format(1, 4, 12, 87.5))
+    assert answered(again, "requests_running").precision is Precision.EXACT
+    blocks = "INFO x] # GPU blocks: {}, # CPU blocks: 0"
+    concurrency = "INFO x] Maximum concurrency for 16 tokens per request: {}.00x"
+    lines = (_STARTS.format("a"), blocks.format(900), concurrency.format(900), _STARTS.format("b"),
+             blocks.format(10), concurrency.format(10), _V0.format(1, 4, 12, 87.5))  # fmt: skip
+    for signal in ("requests_running", "kv_cache_capacity", "kv_cache_max_concurrency"):
+        answer = answered(view_of(*lines), signal)
+        assert answer.precision is Precision.LOWER_BOUND
+        assert "2 models" in answer.reason
+    assert values(answered(view_of(*lines), "kv_cache_capacity")) == {"": 160.0}
+
+
+def test_processes_with_names_are_told_apart(answered: Callable[..., Any]) -> None:
+    view = view_of(_V1.format(1, 0, 3), _V1.format(2, 0, 4), _V1.format(1, 1, 5))
+    answer = answered(view, "requests_running")
+    assert (values(answer), answer.precision) == ({"0": 7.0, "1": 5.0}, Precision.EXACT)
+
+
+def test_data_parallel_start_up_lines_are_those_of_each_engine(answered: Callable[..., Any]) -> None:
+    line = "(EngineCore_DP{0} pid={0}) INFO 11-29 10:00:00 [kv_cache_utils.py:1] GPU KV cache size: {1} tokens"
+    start = "(EngineCore_DP{0} pid={0}) INFO 11-29 10:00:00 [core.py:1] Initializing a V1 LLM engine (v0.11.0) with"
+    view = view_of(start.format(0), line.format(0, "100,000"), start.format(1), line.format(1, "90,000"))
+    answer = answered(view, "kv_cache_capacity")
+    assert (values(answer), answer.precision) == ({"0": 100_000.0, "1": 90_000.0}, Precision.EXACT)
+    view = view_of(start.format(1), line.format(1, "80,000"), view=view)
+    assert values(answered(view, "kv_cache_capacity")) == {"0": 100_000.0, "1": 80_000.0}
+
+
+def test_start_up_lines_that_differ_without_a_name_are_a_lower_bound(answered: Callable[..., Any]) -> None:
+    """Before vLLM 0.10.2 no process is named: they may be of the ranks of one engine, which takes the least."""
+    line = "INFO 11-29 10:00:00 [kv_cache_utils.py:1] GPU KV cache size: {} tokens"
+    same = answered(view_of(line.format("90,000"), line.format("90,000")), "kv_cache_capacity")
+    assert (values(same), same.precision) == ({"": 90_000.0}, Precision.EXACT)
+    for order in (("100,000", "90,000"), ("90,000", "100,000")):
+        answer = answered(view_of(*map(line.format, order)), "kv_cache_capacity")
+        assert (values(answer), answer.precision) == ({"": 90_000.0}, Precision.LOWER_BOUND)
+    mixed = view_of(line.format("90,000"), line.format("90,000"), _V1.format(1, 0, 3), _V1.format(1, 1, 3))
+    assert answered(mixed, "kv_cache_capacity").precision is Precision.LOWER_BOUND
+
+
+def test_the_capacity_of_several_logs_adds_up_as_running_does(answered: Callable[..., Any]) -> None:
+    size = "INFO x] GPU KV cache size: {} tokens"
+    view = view_of(size.format("1,000"), file="a", time=-50.0)
+    view = view_of(size.format("2,000"), file="b", time=-40.0, view=view)
+    unsure = answered(view, "kv_cache_capacity")
+    assert (values(unsure), unsure.precision) == ({"": 2000.0}, Precision.LOWER_BOUND)
+    for file in ("a", "b"):
+        view = view_of(_V1.format(1, 0, 3).replace("Engine 000: ", ""), file=file, time=-5.0, view=view)
+    assert values(answered(view, "requests_running")) == {"": 6.0}
+    answer = answered(view, "kv_cache_capacity")
+    assert (values(answer), answer.precision) == ({"": 3000.0}, Precision.EXACT)
+    headless = view_of(_V1.format(1, 0, 3), file="c", time=-5.0, view=view)
+    assert answered(headless, "kv_cache_capacity").precision is Precision.LOWER_BOUND
+
+
+def test_data_parallel_engines_in_logs_of_their_own_are_exact(answered: Callable[..., Any]) -> None:
+    size = "(EngineCore_DP{0} pid=1) INFO 11-29 10:00:00 [x.py:1] GPU KV cache size: {0},000 tokens"
+    view = LogView()
+    for index in (1, 2):
+        view = view_of(size.format(index), _V1.format(1, index, 3), file=f"{index}.log", view=view)
+    answer = answered(view, "kv_cache_capacity")
+    assert (values(answer), answer.precision) == ({"1": 1000.0, "2": 2000.0}, Precision.EXACT)
+
+
+# -- what users write --------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_changes_nothing(answered: Callable[..., Any]) -> None:
+    """V0 logs every prompt; these are texts of a warning, of start-up lines, and of a start that would wipe all."""
+    view = view_of(
+        _STARTS.format("m"), "INFO x] # GPU blocks: 1000, # CPU blocks: 0",
+        "INFO x] Maximum concurrency for 4096 tokens per request: 3.91x", _V0.format(1, 3, 7, 45.6),
+    )  # fmt: skip
+    prompts = (
+        "total_num_cumulative_preemption=100001 and GPU KV cache size: 5 tokens?",
+        "Initializing an LLM engine (v0.6.3)", "# GPU blocks: 5, # CPU blocks: 0", _V0.format(9, 900, 900, 99.0),
+    )  # fmt: skip
+    for prompt in prompts:
+        line = f"INFO 09-12 14:03:11 engine.py:291] Received request c1: prompt: {prompt!r}, params: x"
+        assert view_of(line, view=view) == view
+    assert values(answered(view, "preemptions")) == {"": 0.0}
+    assert values(answered(view, "kv_cache_capacity")) == {"": 16_000.0}

@@ -260,7 +260,7 @@ def test_the_logs_preemptions_are_a_lower_bound(face: str) -> None:
     assert run.truth().preemptions > 100
     for t in every(10.0, 90.0):
         truth = run.truth(t).preemptions
-        found = logged(run, face, t).preemptions.value
+        found = logged(run, face, t).preemptions
         assert truth - 50 <= found <= truth or found == truth == 0
 
 

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from obs_exporter.sources import logs
+from obs_exporter.sources import following, logs
+from obs_exporter.sources.beside import Beside
+from obs_exporter.sources.following import Seen
 from obs_exporter.sources.logs import LogState, LogTail
 from obs_exporter.sources.splitting import LONGEST_LINE, Splitter
 
@@ -127,7 +129,7 @@ def test_a_huge_file_is_read_from_both_ends_only(path: Path, tail: LogTail) -> N
 def test_a_flood_between_two_polls_is_read_at_its_end(
     path: Path, tail: LogTail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "WINDOW", 1000)
+    monkeypatch.setattr(following, "WINDOW", 1000)
     append(path, b"one\n")
     texts(tail)
     append(path, b"".join(b"%05d\n" % number for number in range(5000)))
@@ -407,3 +409,180 @@ def test_the_rest_of_a_file_that_was_deleted_is_read(path: Path, tail: LogTail) 
     append(path, b"rest\n")
     path.unlink()
     assert texts(tail) == ["rest"]
+
+
+# Files that go away and come back, or are rewritten: no line is counted twice.
+
+
+def new(tail: LogTail) -> list[str]:
+    return [line.text for line in tail.poll(0.0, None)[0] if line.seen is Seen.NEW]
+
+
+LINES = [f"Request {n} finished (length). Queue time: {n}.5s".encode() + b"\n" for n in range(3000)]
+STAMPED = [b"INFO 11-29 10:%02d:%02d x.py:1] " % (n // 60 % 60, n % 60) + LINES[n] for n in range(3000)]
+
+
+@pytest.mark.parametrize("away", [1, 3])
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_log_that_comes_back_goes_on(path: Path, tail: LogTail, away: int, grows: bool) -> None:
+    append(path, b"".join(LINES[:50]) + b"half")
+    assert len(new(tail)) == 50
+    hidden = path.with_name("elsewhere")
+    path.rename(hidden)
+    for _ in range(away):
+        lines, state = tail.poll(1.0, None)
+        assert (lines, state.gone) == ([], (str(path),))
+    append(hidden, b"of it\n" if grows else b"")
+    hidden.rename(path)
+    assert new(tail) == (["halfof it"] if grows else [])
+    append(path, b"last\n")
+    assert new(tail)[-1].endswith("last")
+
+
+def test_a_copy_that_takes_a_logs_place_goes_on(path: Path, tail: LogTail) -> None:
+    """Editors and rsync write another file and rename it; also where the log was away in between."""
+    append(path, b"".join(LINES[:50]))
+    new(tail)
+    for round_ in range(2):
+        other = path.with_name("other")
+        other.write_bytes(path.read_bytes() + b"more %d\n" % round_)
+        if round_:
+            path.unlink()
+            new(tail)
+        other.rename(path)
+        assert new(tail) == [f"more {round_}"]
+
+
+def test_a_new_log_under_the_old_name_is_new_whatever_its_inode(path: Path, tail: LogTail) -> None:
+    append(path, b"".join(STAMPED[:50]))
+    new(tail)
+    path.unlink()
+    new(tail)
+    append(path, b"".join(STAMPED[50:60]))
+    assert len(new(tail)) == 10
+
+
+@pytest.mark.parametrize("lines", [LINES, STAMPED], ids=["bare", "stamped"])
+@pytest.mark.parametrize("count", [3, 50, 3000])
+@pytest.mark.parametrize("inode", ["same", "other"])
+@pytest.mark.parametrize("edit", ["head", "first line gone", "middle"])
+def test_of_an_edited_log_only_new_lines_are_new(
+    path: Path, tail: LogTail, lines: list[bytes], count: int, inode: str, edit: str
+) -> None:
+    append(path, b"".join(lines[:count]))
+    assert len(new(tail)) == count
+    changed = list(lines[:count])
+    at = count // 2 if edit == "middle" else 0
+    changed[at : at + 1] = [] if edit == "first line gone" else [b"another text\n"]
+    target = path if inode == "same" else path.with_name("other")
+    target.write_bytes(b"".join(changed) + b"Request x finished\n")
+    target.rename(path)
+    assert new(tail) == ["Request x finished"]
+    append(path, b"next\n")
+    assert new(tail) == ["next"]
+
+
+def test_a_log_that_was_empty_when_it_went_away_is_new_when_it_comes(path: Path, tail: LogTail) -> None:
+    append(path, b"")
+    new(tail)
+    path.rename(path.with_name("elsewhere"))
+    new(tail)
+    append(path, LINES[0])
+    assert len(new(tail)) == 1
+
+
+def test_lines_cut_off_the_end_are_not_read_again(path: Path, tail: LogTail) -> None:
+    append(path, b"".join(LINES[:50]))
+    new(tail)
+    path.write_bytes(b"".join(LINES[:30]))
+    assert new(tail) == []
+
+
+def test_lines_too_old_to_be_known_are_unknown(path: Path, tail: LogTail) -> None:
+    append(path, b"".join(STAMPED))
+    new(tail)
+    path.write_bytes(b"x\n" + b"".join(STAMPED))
+    lines, _ = tail.poll(0.0, None)
+    found = [line.seen for line in lines]
+    assert len(found) == 3001
+    assert found.count(Seen.BEFORE) == following.REMEMBERED
+    assert Seen.NEW not in found
+
+
+def test_a_log_truncated_by_rotation_is_new_though_access_lines_repeat(path: Path, tail: LogTail) -> None:
+    """The writer goes on after copytruncate: lines without a time of their own are the same as before."""
+    append(path, b"banner\n" + _ACCESS * 30 + b"".join(LINES[:5]) + _ACCESS * 30)
+    new(tail)
+    path.write_bytes(b"banner\n" + b"".join(LINES[5:15]) + _ACCESS)
+    assert [line for line in new(tail) if line.startswith("Request")] == [one.decode().strip() for one in LINES[5:15]]
+
+
+def test_what_is_remembered_of_files_that_are_gone_is_bounded(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "MOST_FILES", 5)
+    tail = LogTail([str(tmp_path / "*.log")])
+    request.addfinalizer(tail.close)
+    for number in range(30):
+        path = tmp_path / f"{number}.log"
+        append(path, b"one\n")
+        new(tail)
+        path.rename(path.with_suffix(".away"))
+    new(tail)
+    assert len(tail._gone) == 5
+    (tmp_path / "29.away").rename(tmp_path / "29.log")
+    (tmp_path / "0.away").rename(tmp_path / "0.log")
+    lines, _ = tail.poll(0.0, None)
+    assert [line.seen for line in lines] == [Seen.UNKNOWN], "the last one goes on, and the first one is forgotten"
+    append(tmp_path / "0.log", b"two\n")
+    assert new(tail) == ["two"]
+
+
+def test_a_request_is_counted_once_whatever_happens_to_its_log(path: Path) -> None:
+    """Ray's lines of finished requests add up to an exact wait: through a rewrite, an edit, an absence."""
+    line = "INFO 2026-11-29 17:14:0{0},000 app_LLM x {0} -- Request {0} finished (stop). Total time: 9s, Queue time: 2s"
+    texts_ = [line.format(n).encode() + b"\n" for n in range(10)]
+    beside = Beside([str(path)])
+
+    def waits(now: float) -> tuple[float, float]:
+        view = beside.read(now, None).logs
+        assert view is not None
+        return view.waits
+
+    append(path, b"".join(texts_[:5]))
+    assert waits(0) == (10.0, 5)
+    other = path.with_name("other")
+    other.write_bytes(b"".join(texts_[:6]))
+    other.rename(path)
+    assert waits(1) == (12.0, 6)
+    path.write_bytes(b"# edited\n" + b"".join(texts_[1:7]))
+    assert waits(2) == (14.0, 7)
+    path.rename(other)
+    assert waits(3) == (14.0, 7)
+    other.rename(path)
+    assert waits(4) == (14.0, 7)
+    append(path, texts_[7])
+    assert waits(5) == (16.0, 8)
+    view = beside.read(6, None).logs
+    assert view is not None
+    assert not view.short
+    path.write_bytes(texts_[8] + b"".join(texts_[:8]))
+    view = beside.read(7, None).logs
+    assert view is not None
+    assert view.short, "whether the first line was counted cannot be known"
+    beside.close()
+
+
+def test_what_start_up_lines_told_comes_back_with_the_log(path: Path) -> None:
+    append(path, b"INFO 11-29 10:00:00 x.py:1] GPU KV cache size: 247,024 tokens\n" + b"".join(STAMPED[:5]))
+    beside = Beside([str(path)])
+    away = path.with_name("elsewhere")
+    found = []
+    for step in range(3):
+        view = beside.read(float(step), None).logs
+        assert view is not None
+        found.append([engine.start for engine in view.engines.values()])
+        if step < 2:
+            (path, away)[step].rename((away, path)[step])
+    assert found == [[{"kv_cache_capacity": 247_024.0}], [], [{"kv_cache_capacity": 247_024.0}]]
+    beside.close()

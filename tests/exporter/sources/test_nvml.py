@@ -20,24 +20,47 @@ class NVMLError(Exception):
 
 ERRORS = {
     name: type(f"NVMLError_{name}", (NVMLError,), {})
-    for name in ("LibraryNotFound", "DriverNotLoaded", "NotSupported", "GpuIsLost", "NoPermission", "Unknown")
+    for name in (
+        "LibraryNotFound",
+        "DriverNotLoaded",
+        "NotSupported",
+        "GpuIsLost",
+        "NoPermission",
+        "Unknown",
+        "Uninitialized",
+    )
 }
 
 
 class Driver:
-    """Two GPUs of 80 GB; ``broken`` maps a function's name to the error that it raises."""
+    """Two GPUs of 80 GB; ``broken`` maps a function's name to the error that it raises.
+
+    ``only`` is the index of the one GPU that is broken; without it all are. ``missing`` are functions that the binding
+    does not have. As with the real one, nothing is answered before it is started or after it is shut down.
+    """
 
     NVMLError = NVMLError
 
-    def __init__(self, **broken: str) -> None:
+    def __init__(self, **broken: str | Exception) -> None:
         self.broken = broken
+        self.only: int | None = None
+        self.missing: tuple[str, ...] = ()
         self.mig = 0
         self.started = 0
+        self.running = False
+        self.used: float = 30_000_000_000
+        self.gpu: float = 35
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name in self.missing:
+            raise AttributeError(f"module 'pynvml' has no attribute {name!r}")
+
         def call(*arguments: Any) -> Any:
-            if name in self.broken:
-                raise ERRORS[self.broken[name]]
+            if not self.running and name not in ("nvmlInit", "nvmlShutdown"):
+                raise ERRORS["Uninitialized"]
+            broken = self.broken.get(name)
+            if name in self.broken and (self.only is None or arguments[:1] == (self.only,)):
+                raise broken if isinstance(broken, Exception) else ERRORS[str(broken)]
             return self._answer(name, *arguments)
 
         return call
@@ -45,12 +68,14 @@ class Driver:
     def _answer(self, name: str, *arguments: Any) -> Any:
         if name == "nvmlInit":
             self.started += 1
+        if name in ("nvmlInit", "nvmlShutdown"):
+            self.running = name == "nvmlInit"
         return {
             "nvmlDeviceGetCount": 2,
             "nvmlDeviceGetHandleByIndex": arguments[0] if arguments else None,
             "nvmlDeviceGetUUID": f"GPU-{arguments[0]}".encode() if arguments else b"",
-            "nvmlDeviceGetMemoryInfo": SimpleNamespace(used=30_000_000_000, total=80_000_000_000, free=1),
-            "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=35, memory=1),
+            "nvmlDeviceGetMemoryInfo": SimpleNamespace(used=self.used, total=80_000_000_000, free=1),
+            "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=self.gpu, memory=1),
             "nvmlDeviceGetMigMode": (self.mig, self.mig),
         }.get(name)
 
@@ -129,3 +154,72 @@ def test_the_real_binding_is_understood_with_or_without_a_driver() -> None:
         "gpu_memory_total",
         "gpu_utilization",
     ]
+
+
+@pytest.mark.parametrize("function", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetUUID"])
+@pytest.mark.parametrize("error", ["GpuIsLost", "Unknown"])
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_lost_gpu_leaves_the_others_their_values(function: str, error: str, lost: int) -> None:
+    driver = Driver(**{function: error})
+    driver.only = lost
+    gpus = Gpus(driver, wsl2=False)
+    for started in (1, 2):
+        reading = gpus.read()
+        assert driver.started == started, "the driver is started anew at the next look, and not before"
+        healthy, broken = reading.devices[1 - lost], reading.devices[lost]
+        assert (healthy.used, healthy.total, healthy.utilization) == (30e9, 80e9, 0.35)
+        assert getattr(broken.used, "state", None) is State.UNREACHABLE
+        for answer in answers(reading):
+            assert answer.state is State.NATIVE
+            assert "1 of 2 GPUs" in answer.reason or answer.signal.id == "gpu_utilization"
+
+
+def test_a_binding_without_a_function_lacks_that_answer_alone() -> None:
+    driver = Driver()
+    driver.missing = ("nvmlDeviceGetMigMode",)
+    assert states(Gpus(driver, wsl2=False).read())["gpu_utilization"][0] is State.NATIVE
+    driver.missing = ("nvmlDeviceGetUtilizationRates",)
+    reading = Gpus(driver, wsl2=False).read()
+    found = states(reading)
+    assert found["gpu_utilization"][0] is State.LOST
+    assert "nvidia-ml-py does not have" in found["gpu_utilization"][1]
+    assert found["gpu_memory_used"][0] is State.NATIVE
+
+
+@pytest.mark.parametrize("function", ["nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetUUID", "nvmlDeviceGetMemoryInfo"])
+@pytest.mark.parametrize("error", [OSError("no such device"), RuntimeError("odd"), TypeError("binding")])
+def test_no_error_of_any_kind_is_raised(function: str, error: Exception) -> None:
+    gpus = Gpus(Driver(**{function: error}), wsl2=False)
+    found = states(gpus.read())
+    assert found["gpu_memory_used"][0] is State.UNREACHABLE
+    assert type(error).__name__ in found["gpu_memory_used"][1]
+    gpus.close()
+    driver = Driver()
+    gpus = Gpus(driver, wsl2=False)
+    gpus.read()
+    driver.broken["nvmlShutdown"] = error
+    gpus.close()
+    for missing in ("nvmlInit", "nvmlDeviceGetCount", "nvmlShutdown", function):
+        driver = Driver()
+        driver.missing = (missing,)
+        gpus = Gpus(driver, wsl2=False)
+        gpus.read()
+        gpus.close()
+
+
+@pytest.mark.parametrize("raw", [4294967295, float("nan"), float("inf"), -1, 101])
+def test_a_utilization_that_cannot_be_is_no_number(raw: float) -> None:
+    driver = Driver()
+    driver.gpu = raw
+    found = states(Gpus(driver, wsl2=False).read())
+    assert found["gpu_utilization"][0] is State.UNREACHABLE
+    assert "cannot be" in found["gpu_utilization"][1]
+
+
+@pytest.mark.parametrize("raw", [2**64 - 1, float("nan"), -1])
+def test_memory_that_cannot_be_is_no_number(raw: float) -> None:
+    driver = Driver()
+    driver.used = raw
+    found = states(Gpus(driver, wsl2=False).read())
+    assert found["gpu_memory_used"][0] is State.UNREACHABLE
+    assert found["gpu_memory_total"][0] is State.NATIVE

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from obs_exporter.derive.context import Context
-from obs_exporter.derive.from_logs import LogView, capacity
+from obs_exporter.derive.from_logs import Key, LogView, capacity
 from obs_exporter.derive.model import AGE, OPEN_GAUGE, OPEN_TOTAL, Draft, Extra, Labels, labelled
 from obs_exporter.schema import BY_ID, Aggregation, Histogram, Precision, Provenance, Scalar, Series, State
 from obs_exporter.stacks.model import Answer
@@ -17,6 +17,9 @@ PERIODIC = ("requests_running", "requests_waiting", "kv_cache_usage")
 AT_START = ("kv_cache_capacity", "kv_cache_max_concurrency")
 _EVERY = "the engine's periodic log line, written every 5 to 10 s under load and not when idle"
 _WARNING = "the number in the V0 engine's warning, written at preemption 1, 51, 101 and so on"
+_AT_START = "the engine's start-up log line"
+_QUEUE_TIME = "the queue time in Ray's line of each finished request"
+_SHORT = "; a log was rewritten, and lines that may have been counted before are not counted again"
 
 
 def fill(draft: Draft, context: Context) -> None:
@@ -35,7 +38,8 @@ def fill(draft: Draft, context: Context) -> None:
     if draft.answers["queue_wait"].state in OPEN_TOTAL and view.waits[1]:
         total, count = view.waits
         series = Histogram(labelled(draft.model), ((math.inf, count),), total)
-        _put(draft, "queue_wait", "the queue time in Ray's line of each finished request", [series])
+        precision = Precision.LOWER_BOUND if view.short else Precision.EXACT
+        _put(draft, "queue_wait", _QUEUE_TIME + (_SHORT if view.short else ""), [series], precision)
 
 
 def _put(draft: Draft, signal: str, reason: str, series: list[Series], precision: Precision = Precision.EXACT) -> None:
@@ -44,12 +48,16 @@ def _put(draft: Draft, signal: str, reason: str, series: list[Series], precision
 
 
 def _gauge(draft: Draft, signal: str, view: LogView, context: Context) -> None:
-    """Publish the newest values of all engines that wrote lately; where none did, say that they are stale."""
+    """Publish the newest values of all engines that wrote lately; where none did, say that they are stale.
+
+    Of engines that write into one log without names the last one's value stands there: a lower bound of all.
+    """
     limit = context.settings.stale_after
     ages: list[float] = []
     fresh: dict[Labels, float] = {}
+    doubts: set[str] = set()
     seen = False
-    for (_, index), engine in view.engines.items():
+    for (file, index, origin), engine in view.engines.items():
         if signal not in engine.gauges:
             continue
         value, time = engine.gauges[signal]
@@ -58,11 +66,19 @@ def _gauge(draft: Draft, signal: str, view: LogView, context: Context) -> None:
         if age <= limit:
             ages.append(age)
             _combine(fresh, labelled(draft.model, index), value, signal)
+            doubts |= {view.mixed(file)} if not origin else set()
     if fresh:
-        _put(draft, signal, _EVERY, _scalars(fresh))
+        _put_known(draft, signal, _EVERY, fresh, doubts)
         draft.extras.append(Extra(signal, AGE, max(ages)))
         return
     _stale(draft, signal, seen, context)
+
+
+def _put_known(draft: Draft, signal: str, reason: str, values: Mapping[Labels, float], doubts: set[str]) -> None:
+    """Publish values: exact, or a lower bound for the reasons of the doubts."""
+    why = "; ".join(sorted(doubts - {""}))
+    precision = Precision.LOWER_BOUND if why else Precision.EXACT
+    _put(draft, signal, f"{reason}; a lower bound: {why}" if why else reason, _scalars(values), precision)
 
 
 def _stale(draft: Draft, signal: str, seen: bool, context: Context) -> None:
@@ -84,28 +100,74 @@ def _stale(draft: Draft, signal: str, seen: bool, context: Context) -> None:
     draft.put(Answer(before.signal, State.STALE, reason, native_name=SOURCE, remedy=before.remedy))
 
 
-def _at_start(draft: Draft, signal: str, view: LogView, context: Context) -> None:
-    """Publish what the start-up lines say: it holds until the engine starts again.
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """What an engine's start-up lines tell, when, and when it last wrote a periodic line."""
 
-    Of several files the one with the newest start counts: logs of workers that are gone may still lie there.
+    key: Key
+    value: float
+    started: float
+    newest: float
+
+
+def _at_start(draft: Draft, signal: str, view: LogView, context: Context) -> None:
+    """Publish what the start-up lines say, added up over the engines: it holds until an engine starts again.
+
+    Logs of workers that are gone may still lie there. So of several files the one with the newest start counts, and
+    those whose engines wrote since that start. Where more cannot be ruled out, it is a lower bound.
     """
-    found: dict[Labels, float] = {}
-    for (_, index), engine in sorted(view.engines.items(), key=lambda item: (item[1].started, item[0])):
+    found: dict[str, list[_Started]] = {}
+    for key, engine in sorted(view.engines.items()):
+        value = engine.start.get(signal)
         if signal == "kv_cache_capacity":
             value = capacity(engine.start, context.settings.block_size)
-        else:
-            value = engine.start.get(signal)
         if value is not None:
-            found[labelled(draft.model, index)] = value
-    if found:
-        _put(draft, signal, "the engine's start-up log line", _scalars(found))
+            found.setdefault(key[1], []).append(_Started(key, value, engine.started, _written(view, key[0])))
+    sums: dict[Labels, float] = {}
+    doubts: set[str] = set()
+    for index, all_of in found.items():
+        newest = max(all_of, key=lambda one: (one.started, one.key))
+        alive = [one for one in all_of if one is newest or one.newest >= newest.started]
+        sums[labelled(draft.model, index)] = math.fsum(one.value for one in alive)
+        doubts |= _doubts(view, alive, len(all_of), newest.started)
+    if sums:
+        _put_known(draft, signal, _AT_START, sums, doubts)
+
+
+def _written(view: LogView, file: str) -> float:
+    """Return the time of the last periodic line in a file."""
+    return max((engine.newest for key, engine in view.engines.items() if key[0] == file), default=-math.inf)
+
+
+def _doubts(view: LogView, alive: list[_Started], count: int, newest: float) -> set[str]:
+    """Say why there may be more than the start-up lines of the engines that are known to live."""
+    files = {one.key[0] for one in alive}
+    doubts = {view.mixed(file) for file in files}
+    if len(alive) < count:
+        doubts.add(f"{count} logs have start-up lines, and {len(alive)} of them are known to be of engines that run")
+    told = {key[0] for key, engine in view.engines.items() if engine.start}
+    if any(key[0] not in told and engine.newest >= newest for key, engine in view.engines.items()):
+        doubts.add("an engine that runs has no start-up lines in its log")
+    for file in files:
+        if any(key[0] == file and engine.unlike for key, engine in view.engines.items()):
+            doubts.add("start-up lines of one log differ: of ranks of one engine, or of several engines")
+        of_file = [(key, engine) for key, engine in view.engines.items() if key[0] == file]
+        if (
+            any(not key[1] and engine.start for key, engine in of_file)
+            and len({key[1] for key, engine in of_file if engine.gauges}) > 1
+        ):
+            doubts.add("several engines write into one log, and its start-up lines do not say whose they are")
+        writers = {(key[1], key[2]) for key, engine in of_file if engine.newest > newest and engine.gauges}
+        if len(writers) > len({index for index, _ in writers}):
+            doubts.add("several processes write periodic lines into one log")
+    return doubts
 
 
 def _preemptions(draft: Draft, view: LogView) -> None:
     """Publish the V0 warning's number; without a warning zero, but only of a log that shows the engine's start."""
     started = any(engine.start for engine in view.engines.values())
-    if view.warned or (view.generation == "V0" and started):
-        series = Scalar(labelled(draft.model), view.preemptions.value)
+    if view.runs or (view.generation == "V0" and started):
+        series = Scalar(labelled(draft.model), view.preemptions)
         _put(draft, "preemptions", _WARNING, [series], Precision.LOWER_BOUND)
 
 
