@@ -234,11 +234,12 @@ def test_a_sampler_leaves_a_hanging_look_behind() -> None:
 
 
 def test_stopping_ends_the_sampler() -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     sampler = Sampler([], lambda job: job())
     sampler.start()
+    (own,) = [thread for thread in threading.enumerate() if thread.name == "sampler" and thread not in before]
     sampler.stop()
-    assert threading.active_count() == before
+    assert not own.is_alive()
 
 
 def test_map_with_successive_pages_and_a_log(tmp_path: Path) -> None:
