@@ -22,6 +22,7 @@ _PRECISION = {
 }  # fmt: skip
 _WAITING = "requests inside the engine less its slots (max_num_seqs): at least so many wait"
 _ENDED = "; those that ended in an error or left since the last one began may count as waiting for a while"
+_SINCE = "; counted from 0 since the first look, a reload or a rest: how many waited then is not known"
 
 _SLOTS = "--max-num-seqs"
 
@@ -58,7 +59,9 @@ def fill(draft: Draft, context: Context) -> None:
         )
     if slots and waiting.state in OPEN_GAUGE:
         bounds = tuple(Scalar(labels, model.waiting_at_least(slots)) for labels, model in sorted(models.items()))
-        _put(draft, "requests_waiting", _WAITING + _ENDED, Precision.LOWER_BOUND, bounds)
+        clean = all(model.known is Known.EXACT for model in models.values())
+        reason = _WAITING + _ENDED + ("" if clean else _SINCE)
+        _put(draft, "requests_waiting", reason, Precision.LOWER_BOUND, bounds)
 
 
 def _put(draft: Draft, signal: str, reason: str, precision: Precision, series: tuple[Scalar, ...]) -> None:
