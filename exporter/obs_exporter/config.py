@@ -14,6 +14,7 @@ from obs_exporter.derive.model import Settings
 from obs_exporter.errors import ConfigError, InputError
 from obs_exporter.sources.scrape import DEFAULT_TIMEOUT, Access, metrics_url, redacted
 from obs_exporter.stacks import STACKS, UNKNOWN, Claims, Known, as_version
+from obs_exporter.wsgi import split_address
 
 DEFAULT_LISTEN = "127.0.0.1:9750"
 DEFAULT_SAMPLE_SECONDS = 1.0
@@ -52,10 +53,10 @@ def listen_address(text: str) -> tuple[str, int]:
 
     Raises ``ValueError`` with what was expected.
     """
-    host, separator, port = text.rpartition(":")
-    if not separator or not port.isdigit() or int(port) > 65535:
+    address = split_address(text)
+    if address is None:
         raise ValueError(f"{text!r} is no HOST:PORT, such as 127.0.0.1:9750 or :9750")
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - asked for by leaving the host out
+    return address
 
 
 def claimed(text: str, source: str = "given") -> Known:

@@ -17,11 +17,12 @@ from urllib.parse import urlsplit
 from obs_exporter.collector import TargetCollector
 from obs_exporter.config import Target
 from obs_exporter.derive import Settings
-from obs_exporter.server import App, bind, run_in_thread
+from obs_exporter.server import App
 from obs_exporter.simulator import LAYERS, USUAL_LAYERS, Config, Engine
 from obs_exporter.simulator.live import LiveOptions, start_in_thread
 from obs_exporter.sources.scrape import Access
 from obs_exporter.stacks import STACKS
+from obs_exporter.wsgi import bind, run_in_thread
 
 ENGINE = Engine(model="demo", max_num_seqs=8, num_blocks=89, max_model_len=1024, step_s=0.03)
 """Eight slots and 88 blocks of 16 tokens: eight requests of 200 tokens do not fit, so that some are preempted."""

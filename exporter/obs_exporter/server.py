@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import html
-import socket
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from socketserver import ThreadingMixIn
-from typing import Any
+from collections.abc import Iterable, Iterator
 from urllib.parse import parse_qs
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import make_wsgi_app
@@ -19,11 +14,7 @@ from prometheus_client.registry import Collector
 from obs_exporter._version import __version__
 from obs_exporter.collector import TargetCollector, families, own_families
 from obs_exporter.stacks import STACKS
-
-_Environ = dict[str, Any]
-_Respond = Callable[[str, list[tuple[str, str]]], Any]
-_Wsgi = Callable[[_Environ, _Respond], Iterable[bytes]]
-_TEXT = "text/plain; charset=utf-8"
+from obs_exporter.wsgi import Environ, Respond, Wsgi, reply
 
 
 class App:
@@ -35,32 +26,32 @@ class App:
         registry = CollectorRegistry(auto_describe=False)
         registry.register(collector)
         ProcessCollector(registry=registry)
-        self._metrics: _Wsgi = make_wsgi_app(registry)
+        self._metrics: Wsgi = make_wsgi_app(registry)
 
-    def __call__(self, environ: _Environ, respond: _Respond) -> Iterable[bytes]:
+    def __call__(self, environ: Environ, respond: Respond) -> Iterable[bytes]:
         """Route a request."""
         path = environ.get("PATH_INFO", "/")
         if environ.get("REQUEST_METHOD") not in ("GET", "HEAD"):
-            return _answer(respond, "405 Method Not Allowed", "only GET is understood\n")
+            return reply(respond, "405 Method Not Allowed", "only GET is understood\n")
         if path == "/metrics":
             # A selection by name[] would come out empty: the families are known only once a look was taken.
             return self._metrics(environ | {"QUERY_STRING": ""}, respond)
         if path == "/probe":
             return self._probe(environ, respond)
         if path in ("/-/healthy", "/-/ready"):
-            return _answer(respond, "200 OK", "ok\n")
+            return reply(respond, "200 OK", "ok\n")
         if path == "/":
-            return _answer(respond, "200 OK", index_page(self._collector), "text/html; charset=utf-8")
-        return _answer(respond, "404 Not Found", "known paths: /metrics /probe?target=NAME /-/healthy /-/ready /\n")
+            return reply(respond, "200 OK", index_page(self._collector), "text/html; charset=utf-8")
+        return reply(respond, "404 Not Found", "known paths: /metrics /probe?target=NAME /-/healthy /-/ready /\n")
 
-    def _probe(self, environ: _Environ, respond: _Respond) -> Iterable[bytes]:
+    def _probe(self, environ: Environ, respond: Respond) -> Iterable[bytes]:
         """Look at one configured target. The name comes from outside, the URL never does."""
         names = parse_qs(environ.get("QUERY_STRING", "")).get("target", [])
         if len(names) != 1 or names[0] not in self._collector.names:
-            return _answer(respond, "400 Bad Request", f"target must be one of {', '.join(self._collector.names)}\n")
+            return reply(respond, "400 Bad Request", f"target must be one of {', '.join(self._collector.names)}\n")
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_One(self._collector, names[0]))
-        probe: _Wsgi = make_wsgi_app(registry)
+        probe: Wsgi = make_wsgi_app(registry)
         return probe(environ, respond)
 
 
@@ -77,12 +68,6 @@ class _One(Collector):
         looks = self._collector.look(self._collector.deadline, only=self._name)
         yield from families(looks)
         yield from own_families(looks)
-
-
-def _answer(respond: _Respond, status: str, body: str, content_type: str = _TEXT) -> Iterable[bytes]:
-    data = body.encode()
-    respond(status, [("Content-Type", content_type), ("Content-Length", str(len(data)))])
-    return [data]
 
 
 _STYLE = (
@@ -119,39 +104,3 @@ def index_page(collector: TargetCollector) -> str:
             parts.append(f"<tr{'' if answer.state.publishes else ' class=none'}>{row}</tr>")
         parts.append("</table>")
     return "".join([*parts, "</body></html>\n"])
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    """One thread a connection; an open connection does not keep the process alive."""
-
-    daemon_threads = True
-    request_queue_size = 64
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Let go of clients that hang up in the middle."""
-
-
-class _V6(_Server):
-    address_family = socket.AF_INET6
-
-
-class _Quiet(WSGIRequestHandler):
-    """No line a request, and no waiting for ever on a client that sends nothing."""
-
-    timeout = 30
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is inherited
-        """Stay quiet."""
-
-
-def bind(app: App, address: tuple[str, int]) -> WSGIServer:
-    """Bind the server to HOST and PORT (0: any free one). Raises ``OSError`` where that cannot be."""
-    kind = _V6 if ":" in address[0] else _Server
-    return make_server(address[0], address[1], app, server_class=kind, handler_class=_Quiet)
-
-
-def run_in_thread(server: WSGIServer) -> threading.Thread:
-    """Serve in the background until ``server.shutdown()``."""
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True, name="http")
-    thread.start()
-    return thread

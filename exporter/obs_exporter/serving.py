@@ -11,7 +11,8 @@ import click
 from obs_exporter.collector import TargetCollector
 from obs_exporter.config import Target
 from obs_exporter.errors import InputError
-from obs_exporter.server import App, bind, run_in_thread
+from obs_exporter.server import App
+from obs_exporter.wsgi import bind, run_in_thread
 
 
 def serve_until_stopped(targets: tuple[Target, ...], address: tuple[str, int]) -> None:

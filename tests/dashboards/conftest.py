@@ -27,9 +27,10 @@ import yaml
 
 from obs_exporter.collector import TargetCollector
 from obs_exporter.config import Target
-from obs_exporter.server import App, bind, run_in_thread
+from obs_exporter.server import App
 from obs_exporter.simulator import LAYERS, Closed, Config, Engine, simulate
 from obs_exporter.sources.scrape import Access
+from obs_exporter.wsgi import bind, run_in_thread
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"

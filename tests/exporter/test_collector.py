@@ -14,9 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from obs_exporter.collector import TargetCollector
 from obs_exporter.config import Target
 from obs_exporter.schema import SIGNALS
-from obs_exporter.server import App, bind, run_in_thread
+from obs_exporter.server import App
 from obs_exporter.sources.scrape import Access
 from obs_exporter.stacks import UNKNOWN, Claims, Known
+from obs_exporter.wsgi import bind, run_in_thread
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 PREEMPTING = "vllm/0.32.0-real-preempting/after"

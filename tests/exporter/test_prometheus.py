@@ -19,8 +19,9 @@ import pytest
 from obs_exporter.collector import TargetCollector
 from obs_exporter.config import Target
 from obs_exporter.mapping_once import from_files, rendered
-from obs_exporter.server import App, bind, run_in_thread
+from obs_exporter.server import App
 from obs_exporter.sources.scrape import Access
+from obs_exporter.wsgi import bind, run_in_thread
 
 PROMETHEUS = shutil.which("prometheus")
 PROMTOOL = shutil.which("promtool")

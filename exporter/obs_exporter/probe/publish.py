@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import os
-import socket
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from http.client import HTTPException
 from pathlib import Path
-from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.error import URLError
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from obs_exporter.probe.request import RequestError, parse_endpoint
+from obs_exporter.wsgi import Environ, Respond, Wsgi, bind, reply, run_in_thread, split_address
 
 if TYPE_CHECKING:
     from obs_exporter.probe.metrics import ProbeMetrics
 
 JOB = "obs-probe"
-_Environ = dict[str, Any]
-_Respond = Callable[[str, list[tuple[str, str]]], Any]
-_Wsgi = Callable[[_Environ, _Respond], Iterable[bytes]]
 
 
 class MetricsOutputError(Exception):
@@ -30,25 +24,23 @@ class MetricsOutputError(Exception):
 
 def listen_address(text: str) -> tuple[str, int]:
     """Split HOST:PORT (":PORT" means every address, "[::1]:PORT" IPv6). Raises ValueError saying what is expected."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
+    address = split_address(text)
+    if address is None:
         raise ValueError(f"{text!r}: give it as HOST:PORT, for example 127.0.0.1:9109")
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - asked for by leaving the host out
+    return address
 
 
 def serve_metrics(metrics: ProbeMetrics, listen: str) -> tuple[Callable[[], None], int]:
     """Serve the page at HOST:PORT in a thread; return how to end that, and the port. Raises MetricsOutputError."""
     try:
-        host, port = listen_address(listen)
+        address = listen_address(listen)
     except ValueError as error:
         raise MetricsOutputError(f"--listen {error}") from None
-    kind = _V6 if ":" in host else _Server
     try:
-        server = make_server(host, port, _app(metrics), server_class=kind, handler_class=_Quiet)
+        server = bind(_app(metrics), address)
     except OSError as error:
         raise MetricsOutputError(f"--listen {listen}: {error.strerror or error}") from None
-    thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True, name="metrics")
-    thread.start()
+    thread = run_in_thread(server)
 
     def close() -> None:
         server.shutdown()
@@ -58,44 +50,20 @@ def serve_metrics(metrics: ProbeMetrics, listen: str) -> tuple[Callable[[], None
     return close, int(server.server_port)
 
 
-def _app(metrics: ProbeMetrics) -> _Wsgi:
+def _app(metrics: ProbeMetrics) -> Wsgi:
     """Return what answers: the page at /metrics alone, so that a wrong path in a scrape is noticed."""
     from prometheus_client import make_wsgi_app
 
-    page: _Wsgi = make_wsgi_app(metrics.registry)
+    page: Wsgi = make_wsgi_app(metrics.registry)
 
-    def answer(environ: _Environ, respond: _Respond) -> Iterable[bytes]:
+    def route(environ: Environ, respond: Respond) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "/")
         if path == "/metrics":
             return page(environ, respond)
         status = "200 OK" if path in ("", "/") else "404 Not Found"
-        body = b"obs-probe: the metrics are at /metrics\n"
-        respond(status, [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))])
-        return [body]
+        return reply(respond, status, "obs-probe: the metrics are at /metrics\n")
 
-    return answer
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    """One thread a connection; an open connection does not keep the process alive."""
-
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Let go of clients that hang up in the middle."""
-
-
-class _V6(_Server):
-    address_family = socket.AF_INET6
-
-
-class _Quiet(WSGIRequestHandler):
-    """No line a request, and no waiting for ever on a client that sends nothing."""
-
-    timeout = 30
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is inherited
-        """Stay quiet."""
+    return route
 
 
 def check_textfile(path: Path) -> None:

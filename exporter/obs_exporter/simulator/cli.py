@@ -85,10 +85,12 @@ def simulate(
 
 
 def _listen(listen: str) -> tuple[str, int]:
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
+    from obs_exporter.wsgi import split_address
+
+    address = split_address(listen)
+    if address is None or listen.startswith(":"):
         raise click.BadParameter(f"{listen!r} is not HOST:PORT, e.g. 127.0.0.1:8000", param_hint="--listen")
-    return host.strip("[]"), int(port)
+    return address
 
 
 def _config(config_file: Path | None, face: str, layer: str | None, engine: dict[str, Any]) -> Config:
