@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from obs_exporter.probe.client import Client
+from obs_exporter.probe.client import Client, ClientOptions
 from obs_exporter.probe.exchange import Exchange
 from obs_exporter.probe.outcome import SLO, Outcome, Record, count_tokens, judge, meets
 from obs_exporter.probe.redact import Redactor
+from obs_exporter.probe.request import Endpoint
 
 _NAP_S = 0.5
 """The longest wait in one go: stop requests and progress are looked at this often."""
@@ -96,6 +97,26 @@ def run_closed(
         if stop.requested:
             client.cancel()
         client.poll(0 if more and slots.left else _NAP_S)
+
+
+def run_one(
+    endpoint: Endpoint, options: ClientOptions, maker: RecordMaker, payload: bytes, ticket: Ticket, stop: Stop
+) -> Record:
+    """Send one request alone, on a connection of its own; return its record, that of a cancelled one when stopped.
+
+    Raises TransportError on an unknown host, and OSError when there is no file descriptor left.
+    """
+    records: list[Record] = []
+    client = Client(endpoint, options, lambda exchange: records.append(maker.make(exchange)))
+    try:
+        client.start(payload, ticket)
+        while client.busy:
+            if stop.requested:
+                client.cancel()
+            client.poll(_NAP_S)
+    finally:
+        client.close()
+    return records[0]
 
 
 def arrivals(rate: float, seed: str) -> Iterator[float]:

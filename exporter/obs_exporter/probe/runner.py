@@ -14,7 +14,7 @@ from obs_exporter.probe.client import Client, ClientOptions
 from obs_exporter.probe.exchange import Exchange
 from obs_exporter.probe.guard import FIRST, Guard, TargetRefusesError
 from obs_exporter.probe.lag import LagHistogram
-from obs_exporter.probe.load import Level, RecordMaker, Slots, Stop, Ticket, arrivals, run_closed, run_open
+from obs_exporter.probe.load import Level, RecordMaker, Slots, Stop, Ticket, arrivals, run_closed, run_one, run_open
 from obs_exporter.probe.outcome import SLO, Outcome, Record
 from obs_exporter.probe.redact import Redactor
 from obs_exporter.probe.request import Endpoint, Prompt, RequestBuilder
@@ -29,7 +29,6 @@ _CPU_LIMIT = 0.9
 _AMBIGUOUS_LIMIT = 0.01
 _READY_S = 30.0
 """So long a server that was just restarted may take for one small request before it is asked again."""
-_LOOK_S = 0.2
 
 
 class Observer:
@@ -142,23 +141,15 @@ class Runner:
 
     def _refusal(self) -> str:
         """Send the smallest request; return why it was not answered, or "" when the server works."""
-        plan, records = self._plan, list[Record]()
+        plan = self._plan
         options = replace(plan.options, timeout_s=min(plan.options.timeout_s, _READY_S))
         maker, name = RecordMaker(plan.slo, None, plan.redactor), request_id(plan.run_id, "ready", time.time_ns())
-        ticket = Ticket(plan.levels[0], 0, 0, name)
+        payload = plan.builder.build(Prompt((("user", "ready?"),), plan.builder.least_tokens), name)
         try:
-            client = Client(
-                plan.endpoint, options, lambda exchange: records.append(maker.make(exchange)), address=self._resolved()
-            )
+            record = run_one(plan.endpoint, options, maker, payload, Ticket(plan.levels[0], 0, 0, name), self._stop)
         except TransportError as error:
             return str(error)
-        try:
-            client.start(plan.builder.build(Prompt((("user", "ready?"),), plan.builder.least_tokens), name), ticket)
-            while client.busy and not self._stop.requested:
-                client.poll(_LOOK_S)
-        finally:
-            client.close()
-        return "" if self._stop.requested or records[0].status == 200 else f"{records[0].outcome}: {records[0].detail}"
+        return "" if self._stop.requested or record.status == 200 else f"{record.outcome}: {record.detail}"
 
     def _meet(self, place: str) -> None:
         if self._plan.rendezvous is not None:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from obs_exporter.probe.budget import Budget, Clock, Pace
-from obs_exporter.probe.client import Client, ClientOptions
-from obs_exporter.probe.load import Level, RecordMaker, Ticket
+from obs_exporter.probe.client import ClientOptions
+from obs_exporter.probe.load import Level, RecordMaker, Stop, Ticket, run_one
 from obs_exporter.probe.metrics import ProbeMetrics
 from obs_exporter.probe.outcome import SLO, Outcome, Record
 from obs_exporter.probe.redact import Redactor
@@ -96,16 +96,10 @@ class TargetProbe:
         self._index += 1
         name = request_id(self._run_id, self._config.name, self._index)
         prompt = self._prompts.source(self._config.scenario, name)(self._index, name)
-        records: list[Record] = []
+        payload, ticket = self._builder.build(prompt, name), Ticket(self._level, 0, self._index, name)
         self._in_flight = 1
         try:
-            client = Client(self._endpoint, self._options, lambda exchange: records.append(self._maker.make(exchange)))
-            try:
-                client.start(self._builder.build(prompt, name), Ticket(self._level, 0, self._index, name))
-                while client.busy:
-                    client.poll(1.0)
-            finally:
-                client.close()
+            return run_one(self._endpoint, self._options, self._maker, payload, ticket, Stop())
         except (TransportError, OSError) as error:  # an unknown host, or no file descriptor left: probing goes on
             return Record(
                 self._config.scenario, 1, None, 0, self._index, name, Outcome.CONNECT, False, time.time(),
@@ -113,7 +107,6 @@ class TargetProbe:
             )  # fmt: skip
         finally:
             self._in_flight = 0
-        return records[0]
 
 
 def serve(config: ServeConfig, metrics: ProbeMetrics, stop: threading.Event, log: Log = lambda _: None) -> None:
