@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +17,8 @@ from obs_exporter.probe.outcome import Outcome, Record
 from obs_exporter.probe.request import parse_endpoint
 from obs_exporter.probe.results import read_records, read_result, requests_path
 
+from .conftest import QuietHandler, serving
+
 Answer = Callable[[Any, int], tuple[int, bytes]]
 
 
@@ -27,41 +27,23 @@ def answering(answer: Answer, models: object = None) -> Iterator[tuple[str, list
     """Serve (status, JSON body) for each POST and ``models`` for a GET; yield the address and the paths asked for."""
     asked: list[str] = []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_POST(self) -> None:
-            self.asked_body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        def do_POST(self) -> None:  # noqa: N802 - the name is inherited
+            self.asked_body = json.loads(self.body())
             asked.append(self.path)
             status, body = answer(self, len(asked))
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(body, status, "application/json")
 
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802 - the name is inherited
             if models is None:
                 self.send_error(404)
                 return
-            body = json.dumps(models).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(json.dumps(models).encode(), kind="application/json")
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            return
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(Handler) as url:
+        yield url, asked
 
 
 GOOD = json.dumps({"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}).encode()

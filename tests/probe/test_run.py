@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
 import io
 import json
 import os
@@ -10,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,7 +25,7 @@ from obs_exporter.probe.results import read_records, read_result, requests_path
 from obs_exporter.probe.truth.behaviours import Profile
 from obs_exporter.probe.truth.process import TruthProcess
 
-from .conftest import read_page
+from .conftest import QuietHandler, read_page, serving
 
 UNKNOWN = "[UNK]"
 PROBE = [sys.executable, "-m", "obs_exporter.probe.cli"]
@@ -500,42 +498,25 @@ def test_a_tokenizer_counts_where_the_server_does_not(truth_server: TruthProcess
     assert (counted["levels"][0]["output_tokens"], counted["levels"][0]["token_source"]) == (24, {"tokenizer": 24})
 
 
-class _Other(http.server.BaseHTTPRequestHandler):
+class _Other(QuietHandler):
     """A Pushgateway and a metrics page in one; remembers what was pushed, and where."""
 
     pushed: ClassVar[list[bytes]] = []
     groups: ClassVar[list[str]] = []
 
-    def do_PUT(self) -> None:
+    def do_PUT(self) -> None:  # noqa: N802 - the name is inherited
         self.groups.append(self.path)
-        self.pushed.append(self.rfile.read(int(self.headers["Content-Length"])))
-        self._answer(b"")
+        self.pushed.append(self.body())
+        self.reply(b"")
 
-    def do_GET(self) -> None:
-        self._answer(b'# TYPE llm_kv_cache_usage_ratio gauge\nllm_kv_cache_usage_ratio{engine="0"} 0.25\n')
-
-    def _answer(self, body: bytes) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        return
+    def do_GET(self) -> None:  # noqa: N802 - the name is inherited
+        self.reply(b'# TYPE llm_kv_cache_usage_ratio gauge\nllm_kv_cache_usage_ratio{engine="0"} 0.25\n')
 
 
 def test_the_servers_page_and_a_push(truth_server: TruthProcess, tmp_path: Path) -> None:
-    other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Other)
-    thread = threading.Thread(target=other.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        url = f"http://127.0.0.1:{other.server_port}"
+    with serving(_Other) as url:
         done, result = run(truth_server, tmp_path / "x.json", "--concurrency", "2", "--requests-per-level", "4",
                            "--metrics-url", f"{url}/metrics", "--push-gateway", url, "--name", "ray")  # fmt: skip
-    finally:
-        other.shutdown()
-        thread.join()
-        other.server_close()
     assert done.returncode == 0, done.stderr
     server = result["levels"][0]["server"]
     assert server["signals"]["kv_cache_usage"]["value"] == 0.25

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
 import socket
 import threading
 from collections.abc import Iterator
@@ -20,6 +19,8 @@ from obs_exporter.probe.server_side import (
     mapper,
     read_schema_page,
 )
+
+from .conftest import QuietHandler, serving
 
 SUMMARY = {"ttft_s": {"mean": 0.5}, "requests": 10}
 
@@ -53,26 +54,12 @@ def page(count: int, total: float, preempted: int = 0, usage: float = 0.0, hits:
 def serve(pages: list[str]) -> Iterator[str]:
     """Serve the pages one after the other, the last again and again."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = (pages.pop(0) if len(pages) > 1 else pages[0]).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:  # noqa: N802 - the name is inherited
+            self.reply((pages.pop(0) if len(pages) > 1 else pages[0]).encode())
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            return
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/metrics"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(Handler) as url:
+        yield f"{url}/metrics"
 
 
 def test_a_level_from_first_to_last_page() -> None:
