@@ -39,7 +39,6 @@ _PLAIN = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*", re.ASCII)
 class Use:
     """One place where an expression names a metric: ``text[start:end]`` is the name.
 
-    ``in_matcher``: the name stands in a ``__name__`` matcher or, in Prometheus 3's way, quoted in the braces.
     ``choice`` is the same positive number for all names of one pattern, of which one is enough; 0 elsewhere. ``open``:
     the pattern fits names beyond those, too.
     """
@@ -47,7 +46,6 @@ class Use:
     name: str
     start: int
     end: int
-    in_matcher: bool = False
     choice: int = 0
     open: bool = False
 
@@ -185,7 +183,7 @@ def _named(token: _Token, *, regex: bool) -> Iterator[Use]:
     wider = not all(_PLAIN.fullmatch(part) for part in parts)
     for part in parts:
         if _PLAIN.fullmatch(part):
-            yield Use(part, start, start + len(part), True, token.start + 1 if regex else 0, wider)
+            yield Use(part, start, start + len(part), token.start + 1 if regex else 0, wider)
         start += len(part) + 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 QUANTILES: tuple[tuple[str, float], ...] = (("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99))
@@ -70,12 +70,6 @@ def distribution(values: Sequence[float], points: int = 60) -> list[float]:
     if not ordered:
         return []
     return [round(quantile(ordered, i / (points - 1)), 6) for i in range(points)]
-
-
-def merge_counts(*parts: Mapping[str, int]) -> dict[str, int]:
-    """Return the sum of counts by key, sorted by key."""
-    keys = sorted({key for part in parts for key in part})
-    return {key: sum(part.get(key, 0) for part in parts) for key in keys}
 
 
 def doubles() -> array[float]:

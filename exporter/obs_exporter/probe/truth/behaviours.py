@@ -75,7 +75,6 @@ DONE = b"data: [DONE]\n\n"
 ROLE = event({"role": "assistant", "content": ""})
 
 Event = tuple[float, bytes]
-Change = Callable[[list[Event], Profile], list[Event]]
 
 
 def _events(profile: Profile, usage: bool = True, continuous: bool = False, role_first: bool = False) -> list[Event]:
